@@ -59,11 +59,11 @@ class PluginError(AgentEnvError):
     """A plugin could not be found, loaded or used."""
 
 
-class UnknownName(PluginError):  # noqa: N818 - reads as what it says
+class UnknownName(PluginError):
     """No plugin provides this name."""
 
 
-class NameClash(PluginError):  # noqa: N818
+class NameClash(PluginError):
     """Two distributions provide one name."""
 
 
@@ -136,11 +136,11 @@ class SandboxError(AgentEnvError):
         self.sandbox_id = sandbox_id
 
 
-class SandboxNotFound(SandboxError):  # noqa: N818
+class SandboxNotFound(SandboxError):
     """No sandbox has this id."""
 
 
-class SandboxGone(SandboxError):  # noqa: N818
+class SandboxGone(SandboxError):
     """The sandbox ended: `exit_code` and `log_tail` say how, where they are known."""
 
     retryable = True
@@ -164,11 +164,11 @@ class SandboxNotReady(SandboxGone):
     """The server inside did not answer its health path in time, or ended before it did."""
 
 
-class CreateFailed(SandboxError):  # noqa: N818
+class CreateFailed(SandboxError):
     """The provider refused or failed to create the sandbox."""
 
 
-class BuildFailed(SandboxError):  # noqa: N818
+class BuildFailed(SandboxError):
     """The image or Python environment could not be built; `log` is the end of the build's output."""
 
     def __init__(self, message: str, *, log: str = "", provider: str | None = None) -> None:
@@ -176,7 +176,7 @@ class BuildFailed(SandboxError):  # noqa: N818
         self.log = log
 
 
-class RateLimited(SandboxError):  # noqa: N818
+class RateLimited(SandboxError):
     """Too many requests; `retry_after` in seconds where the provider says it."""
 
     retryable = True
@@ -186,29 +186,29 @@ class RateLimited(SandboxError):  # noqa: N818
         self.retry_after = retry_after
 
 
-class QuotaExceeded(SandboxError):  # noqa: N818
+class QuotaExceeded(SandboxError):
     """The account's quota is used up."""
 
     retryable = True
 
 
-class SandboxAuthFailed(SandboxError):  # noqa: N818
+class SandboxAuthFailed(SandboxError):
     """The provider did not accept the credentials."""
 
 
-class SandboxTimeout(SandboxError):  # noqa: N818
+class SandboxTimeout(SandboxError):
     """The provider did not answer in time."""
 
     retryable = True
 
 
-class SandboxUnavailable(SandboxError):  # noqa: N818
+class SandboxUnavailable(SandboxError):
     """The provider cannot be reached or is broken for now."""
 
     retryable = True
 
 
-class SandboxUnsupported(SandboxError):  # noqa: N818
+class SandboxUnsupported(SandboxError):
     """The provider cannot do what was asked; it is refused rather than approximated."""
 
 
@@ -245,7 +245,7 @@ class EnvRequestError(EnvError):
         self.retryable = retryable
 
 
-class EpisodeFailed(AgentEnvError):  # noqa: N818
+class EpisodeFailed(AgentEnvError):
     """An episode ended without a score; `failure` says why."""
 
     def __init__(self, failure: Failure) -> None:

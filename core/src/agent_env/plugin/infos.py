@@ -1,4 +1,4 @@
-"""What hooks return: a name, a line of text and where the code is, as an import string ``"package.module:attribute"``."""
+"""What hooks return: names, a line of text and import strings (``"package.module:attribute"``)."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class CallStatus(str, Enum):
+class CallStatus(StrEnum):
     """What became of one attempt to call a tool."""
 
     OK = "OK"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 Isolation = Literal["none", "shared", "namespace", "container", "vm"]
 """How far a sandbox is from its host: no isolation; one namespace shared by several sandboxes; own namespaces on the
 host's kernel; a container; a virtual machine."""
-
-Progress = "Callable[[str], None]"
 
 
 # -- what to run ------------------------------------------------------------------------------------------------------
@@ -288,7 +286,7 @@ class Sandbox(ABC):
     async def close(self) -> None:
         """End it and everything in it."""
 
-    async def __aenter__(self) -> Sandbox:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -368,7 +366,7 @@ class SandboxProvider(ABC):
 
         return await run_code_by_exec(self, image, request)
 
-    async def __aenter__(self) -> SandboxProvider:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

@@ -20,8 +20,10 @@ def _depends_on(value: object) -> object:
         return value
     names: list[object] = []
     for item in cast("list[object]", value):
-        fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-        names.append(fields["task_step_id"] if set(fields) == {"task_step_id"} else item)
+        if isinstance(item, dict) and set(cast("dict[str, object]", item)) == {"task_step_id"}:
+            names.append(cast("dict[str, object]", item)["task_step_id"])
+        else:
+            names.append(cast("object", item))
     return tuple(names)
 
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from agent_env.errors import Failure
 
-Reply = "Callable[[list[dict[str, Any]], list[dict[str, Any]]], dict[str, Any]]"
-"""A stand-in model: ``reply(messages, tools) -> assistant message`` (OpenAI chat shapes)."""
-
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
