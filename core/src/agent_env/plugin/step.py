@@ -20,10 +20,11 @@ def _depends_on(value: object) -> object:
         return value
     names: list[object] = []
     for item in cast("list[object]", value):
-        if isinstance(item, dict) and set(cast("dict[str, object]", item)) == {"task_step_id"}:
-            names.append(cast("dict[str, object]", item)["task_step_id"])
+        if isinstance(item, dict):
+            fields = cast("dict[str, object]", item)
+            names.append(fields["task_step_id"] if set(fields) == {"task_step_id"} else fields)
         else:
-            names.append(cast("object", item))
+            names.append(item)
     return tuple(names)
 
 
