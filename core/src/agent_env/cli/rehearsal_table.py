@@ -1,0 +1,152 @@
+"""The live table and the summary of ``agentenv rehearse``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from agent_env.testing.rehearsal_report import Rehearsal
+
+_MOST_ROWS = 20
+
+
+class LiveTable:
+    """Samples as they end; on a pipe it prints the groups, one line each, and no control characters."""
+
+    def __init__(self, title: str, expected: int) -> None:
+        self._console = Console()
+        self._title = title
+        self._expected = expected
+        self._samples: list[tuple[int, RehearsalSample]] = []
+        self._groups: list[RehearsalGroup] = []
+        self._numbers: dict[str, int] = {}
+        self._note = "starting the server"
+        self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> LiveTable:
+        if self._console.is_terminal:
+            self._live.start()
+            self._draw()
+        else:
+            self._console.print(Text(self._title))
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        """Show what the server is doing."""
+        self._note = line
+        if self._console.is_terminal:
+            self._draw()
+        else:
+            self._console.print(Text(line))
+
+    def add(self, event: RehearsalSample | RehearsalGroup) -> None:
+        """Take the next sample or group."""
+        self._note = ""
+        if isinstance(event, RehearsalGroup):
+            self._groups.append(event)
+            if not self._console.is_terminal:
+                self._console.print(_group_line(event))
+        else:
+            number = self._numbers.get(event.task_id, 0)
+            self._numbers[event.task_id] = number + 1
+            self._samples.append((number, event))
+        if self._console.is_terminal:
+            self._draw()
+
+    def _draw(self) -> None:
+        table = sample_table(self._samples[-_MOST_ROWS:], {group.task_id: group.kept for group in self._groups})
+        bar = ProgressBar(total=self._expected, completed=len(self._samples), width=40)
+        rewards = [sample.reward for _, sample in self._samples if sample.reward is not None]
+        mean = f"mean reward {sum(rewards) / len(rewards):.3f}" if rewards else self._note
+        line = Text(f" {len(self._samples)}/{self._expected} episodes  {mean}")
+        self._live.update(Group(Text(self._title, style="bold"), table, bar, line))
+
+
+def sample_table(samples: list[tuple[int, RehearsalSample]], kept: dict[str, bool]) -> Table:
+    """One row a sample: group, number in the group, reward, calls, invalid calls, failure, kept or dropped."""
+    table = Table(box=None, pad_edge=False)
+    for heading, justify in (("group", "left"), ("sample", "right"), ("reward", "right"), ("calls", "right")):
+        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("invalid", justify="right")
+    table.add_column("failure", overflow="ellipsis", no_wrap=True)
+    table.add_column("group is")
+    for number, sample in samples:
+        state = {True: "[green]kept", False: "[red]dropped", None: ""}[kept.get(sample.task_id)]
+        table.add_row(
+            escape(sample.task_id.rsplit("/tasks/", 1)[-1]),
+            str(number),
+            "" if sample.reward is None else f"{sample.reward:.3f}",
+            str(sample.tool_calls),
+            str(sample.invalid_calls),
+            "" if sample.failure is None else f"[red]{escape(str(sample.failure))}",
+            state,
+        )
+    return table
+
+
+def _group_line(group: RehearsalGroup) -> Text:
+    rewards = [sample.reward for sample in group.samples if sample.reward is not None]
+    failures = sum(1 for sample in group.samples if sample.failure is not None)
+    mean = f"{sum(rewards) / len(rewards):.3f}" if rewards else "none"
+    calls = sum(sample.tool_calls for sample in group.samples)
+    invalid = sum(sample.invalid_calls for sample in group.samples)
+    state = "kept" if group.kept else "dropped"
+    return Text(
+        f"{group.task_id}: {len(group.samples)} samples, mean reward {mean}, {calls} calls, {invalid} invalid, "
+        f"{failures} failures, {state}"
+    )
+
+
+def print_summary(done: Rehearsal) -> None:
+    """The groups, the figures and the warnings."""
+    console = Console()
+    table = Table(title=f"{done.bundle} / {done.split}", title_justify="left", box=None, pad_edge=False)
+    for heading in ("group", "episodes", "mean reward", "calls", "invalid", "failures", "group is"):
+        table.add_column(heading, justify="left" if heading == "group" else "right")
+    for group in done.groups:
+        rewards = [sample.reward for sample in group.samples if sample.reward is not None]
+        table.add_row(
+            escape(group.task_id),
+            str(len(group.samples)),
+            f"{sum(rewards) / len(rewards):.3f}" if rewards else "-",
+            str(sum(sample.tool_calls for sample in group.samples)),
+            str(sum(sample.invalid_calls for sample in group.samples)),
+            str(sum(1 for sample in group.samples if sample.failure is not None)),
+            "[green]kept" if group.kept else "[red]dropped",
+        )
+    console.print(table)
+    figures = done.summary()
+    mean = "none" if figures["mean_reward"] is None else f"{figures['mean_reward']:.3f}"
+    error = "" if figures["stderr"] is None else f" ± {figures['stderr']:.3f}"
+    console.print(
+        f"{figures['episodes']} episodes, {figures['failures']} failures, {figures['kept_groups']} of "
+        f"{len(done.groups)} groups kept, mean reward {mean}{error}, {figures['episodes_per_s']:.1f} episodes/s",
+        highlight=False,
+    )
+    each = max(1, figures["episodes"])
+    console.print(
+        f"an episode spent {1000 * figures['deploy_s'] / each:.0f} ms in deploy, "
+        f"{1000 * figures['tools_s'] / each:.0f} ms in tools, {1000 * figures['verifier_s'] / each:.0f} ms in the verifier",
+        highlight=False,
+    )
+    for problem in done.left_out:
+        console.print(Text(f"left out: {problem}", style="yellow"))
+    for warning in done.warnings():
+        console.print(Text(f"warning: {warning}", style="yellow"))
