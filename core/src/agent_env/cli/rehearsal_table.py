@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-
-from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,7 +33,7 @@ class LiveTable:
         self._note = "starting the server"
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
 
-    def __enter__(self) -> LiveTable:
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live.start()
             self._draw()
@@ -143,7 +142,8 @@ def print_summary(done: Rehearsal) -> None:
     each = max(1, figures["episodes"])
     console.print(
         f"an episode spent {1000 * figures['deploy_s'] / each:.0f} ms in deploy, "
-        f"{1000 * figures['tools_s'] / each:.0f} ms in tools, {1000 * figures['verifier_s'] / each:.0f} ms in the verifier",
+        f"{1000 * figures['tools_s'] / each:.0f} ms in tools, "
+        f"{1000 * figures['verifier_s'] / each:.0f} ms in the verifier",
         highlight=False,
     )
     for problem in done.left_out:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-
 from agent_env.cli.server_options import read_reward, read_sandbox_options, server_options
 
 if TYPE_CHECKING:

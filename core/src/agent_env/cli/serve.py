@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-
 from agent_env.cli.server_options import read_reward, read_sandbox_options, read_token, server_options
 
 

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-
 from agent_env.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ def server_options(function: F) -> F:
             click.option(
                 "--reward",
                 metavar="SPEC",
-                help="What makes the reward: a scoring step, a combiner such as weighted:a=0.7,b=0.3, or FILE.py:FUNCTION.",
+                help="A scoring step, a combiner such as weighted:a=0.7,b=0.3, or FILE.py:FUNCTION.",
             ),
             click.option("--sandbox", metavar="NAME", help="Sandbox provider.  [default: process]"),
             click.option(

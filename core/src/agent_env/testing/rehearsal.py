@@ -1,10 +1,10 @@
 """Play a bundle as a trainer would, without a GPU: the server, the rows and the trainer's own functions are real, the
-model is a Python function."""
+model is a Python function.
+"""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import UsageError
@@ -13,6 +13,7 @@ from agent_env.testing.rehearsal_report import Rehearsal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from agent_env.bundle import Bundle
     from agent_env.plugin.trainer import TrainerAdapter
