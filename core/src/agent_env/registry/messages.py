@@ -1,0 +1,54 @@
+"""What the registry says when a name cannot be used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_env.registry.hints import hints
+from agent_env.registry.sources import normalized
+from agent_env.registry.switches import DISABLE
+from agent_env.registry.text import near
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_env.registry.catalog import Catalog
+    from agent_env.registry.collect import Claim
+    from agent_env.registry.kinds import Kind
+
+
+def clash_message(kind: Kind, name: str, owners: Sequence[Claim]) -> str:
+    """Two plugins claim one name."""
+    labels = [claim.source.label for claim in owners]
+    if len(set(labels)) < len(labels):
+        labels = [f"{claim.source.label} (entry point {claim.source.entry_point!r})" for claim in owners]
+    defined = f"{kind} {name!r} is defined by {' and '.join(labels)}"
+    foreign = [claim.source for claim in owners if not claim.source.is_core]
+    if not foreign:
+        return defined
+    last = foreign[-1]
+    same = [source for source in foreign if source.distribution == last.distribution]
+    off = last.entry_point if len(same) > 1 else last.distribution
+    return f"{defined}; switch one off with {DISABLE}={off}"
+
+
+def unknown_message(kind: Kind, name: str, catalog: Catalog, names: Sequence[str]) -> str:
+    """Nobody offers this name: what is there, what was meant, what to install, what failed."""
+    parts = [f"unknown {kind} {name!r}; installed: {', '.join(names) or 'none'}."]
+    broken = [fault for fault in catalog.faults if fault.kind in {kind, "plugin"}]
+    present = {
+        normalized(source.distribution) for source in (*(f.source for f in broken), *(s for s, _ in catalog.off))
+    }
+    ours = {known: package for known, package in hints(kind).items() if package not in present}
+    if name in ours:
+        parts.append(f'It comes with another package: pip install "{ours[name]}".')
+    else:
+        guess = near(name, [*names, *(known for known in ours if known not in names)])
+        if guess is not None:
+            where = "" if guess in names else f' (pip install "{ours[guess]}")'
+            parts.append(f"Did you mean {guess!r}{where}?")
+    failed = (f"{fault.source.label} ({fault.source.entry_point}): {fault.reason}" for fault in broken)
+    off = (f"{source.label} ({source.entry_point}): {reason}" for source, reason in catalog.off)
+    return "\n".join(
+        [" ".join(parts), *(f"  failed to load: {line}" for line in failed), *(f"  off: {line}" for line in off)]
+    )
