@@ -140,9 +140,10 @@ class Registry:
         owners = catalog.claims[_known(kind)].get(name)
         if owners is None:
             raise UnknownName(unknown_message(kind, name, catalog, self.names(kind)))
-        if len(owners) > 1:
+        first, *others = owners
+        if others:
             raise NameClash(clash_message(kind, name, owners))
-        return owners[0]
+        return first
 
     def _import(self, claim: Claim, string: str) -> Any:
         return import_object(string, f"{claim.spec.kind} {claim.info.name!r}", claim.source)

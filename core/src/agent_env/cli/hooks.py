@@ -1,0 +1,23 @@
+"""The commands of the core."""
+
+from __future__ import annotations
+
+from agent_env.plugin import CommandInfo, hookimpl
+
+
+@hookimpl
+def agentenv_commands() -> list[CommandInfo]:
+    """Name, line of help and import string of each."""
+    return [
+        CommandInfo("bundle check", "Say everything that is wrong in a bundle", "agent_env.cli.bundle_check:command"),
+        CommandInfo("bundle list", "List a bundle's splits, tasks and toolsets", "agent_env.cli.bundle_list:command"),
+        CommandInfo("bundle new", "Write a small bundle that rehearses", "agent_env.cli.bundle_new:command"),
+        CommandInfo(
+            "plugins list", "List installed plugins and what is wrong with them", "agent_env.cli.plugins_list:command"
+        ),
+        CommandInfo(
+            "rehearse", "Play a bundle as a trainer would, with a stand-in model", "agent_env.cli.rehearse:command"
+        ),
+        CommandInfo("rows", "Write a trainer's rows for a bundle's server", "agent_env.cli.rows:command"),
+        CommandInfo("serve", "Serve every task of a bundle over OpenEnv", "agent_env.cli.serve:command"),
+    ]
