@@ -1,0 +1,90 @@
+"""Steps that score the episode."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Self, cast
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from agent_env.bundle.steps.criteria import RESPONSE_CRITERIA, ResponseCriterion, SandboxCriterion
+from agent_env.bundle.steps.fields import Aggregator, Many, Positive, Text, Version
+from agent_env.plugin.step import StepModel
+
+
+def _without_response_criteria(value: object) -> object:
+    """One list may be split over several verifiers: what another verifier judges is skipped here."""
+    if not isinstance(value, list):
+        return value
+    items = cast("list[object]", value)
+    return [item for item in items if not (isinstance(item, dict) and _name(item) in RESPONSE_CRITERIA)]
+
+
+def _name(item: object) -> str | None:
+    name = cast("dict[str, object]", item).get("criterion")
+    return name if isinstance(name, str) else None
+
+
+class VerifierModel(StepModel):
+    """A step that records a score; `None` as ``score_aggregator`` means the step type's own default."""
+
+    scores: ClassVar[bool] = True
+
+    score_aggregator: Aggregator | None = None
+    verifier_id: Text | None = None
+
+    @property
+    def verification(self) -> str:
+        """Name of its rows for `AggregateVerifiers`: ``verifier_id``, else the step's id."""
+        return self.verifier_id or self.id
+
+    @property
+    def aggregator(self) -> Aggregator:
+        """The aggregator that applies."""
+        return self.score_aggregator or "all_pass"
+
+
+class EnvOutcomeVerifier(VerifierModel):
+    """Awaits ``verify(mcp_url)`` of a Python file of the bundle; its value is the list of rows."""
+
+    fields_without_meaning: ClassVar[frozenset[str]] = frozenset({"file_artifact_version"})
+
+    env_id: Text
+    file_artifact_id: Text
+    file_artifact_version: Version = None
+    prompt_id: Text | None = None
+
+
+class VerifySandbox(VerifierModel):
+    """Probes files and commands in the agent's sandbox, or in ``sandbox_name``."""
+
+    criteria: Annotated[
+        Many[SandboxCriterion], BeforeValidator(_without_response_criteria), Field(min_length=1)
+    ]
+    agent_name: Text | None = None
+    sandbox_name: Text | None = None
+    base_dir: Text = "/app"
+    shell_timeout_seconds: Positive = 120
+
+    @model_validator(mode="after")
+    def _one_sandbox(self) -> Self:
+        if self.agent_name is not None and self.sandbox_name is not None:
+            raise ValueError("the fields agent_name and sandbox_name exclude each other")
+        return self
+
+
+class AgentPromptResponseVerifier(VerifierModel):
+    """Judges the agent's reply to the prompt ``prompt_id``."""
+
+    prompt_id: Text
+    criteria: Annotated[Many[ResponseCriterion], Field(min_length=1)]
+
+
+class AggregateVerifiers(VerifierModel):
+    """Joins the rows of other verifiers and aggregates them (``weighted_average`` by default)."""
+
+    verifier_ids: Annotated[Many[Text], Field(min_length=1)]
+
+    @property
+    def aggregator(self) -> Aggregator:
+        """The aggregator that applies."""
+        return self.score_aggregator or "weighted_average"
