@@ -14,7 +14,7 @@ _SAME: Final[dict[Kind, tuple[str, ...]]] = {
 _MORE: Final[dict[Kind, dict[str, tuple[str, ...]]]] = {
     "reward": {
         "basic": ("mean", "min", "max", "product", "weighted"),
-        "gated": ("gate", "shaped", "clip"),
+        "gated": ("gate", "penalized", "clip"),
     },
     "parser": {
         "qwen": ("hermes", "qwen25", "qwen3_coder"),

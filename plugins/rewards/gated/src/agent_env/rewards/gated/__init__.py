@@ -1,0 +1,1 @@
+"""Reward combiners with conditions, penalties and bounds: gate, penalized, clip."""
