@@ -1,0 +1,139 @@
+"""From exceptions to the failure of an episode: which kind, which words, and whether a fresh one may do better."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from agent_env.episode.scoring import BadRows
+from agent_env.errors import (
+    AgentEnvError,
+    BuildFailed,
+    BundleError,
+    CodeError,
+    EnvError,
+    EnvRequestError,
+    EnvTimeout,
+    EpisodeFailed,
+    Failure,
+    PluginError,
+    SandboxError,
+    SandboxGone,
+    SandboxTimeout,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from agent_env.episode.run import EpisodeRun, RunningEnv
+    from agent_env.plugin.step import StepModel
+
+log = logging.getLogger("agent_env.episode")
+
+DEPLOYS = frozenset({"deploy_env", "deploy_sandbox", "deploy_agent"})
+"""Step types whose failure always ends the episode: playing on without the env would score its absence."""
+
+_LOG_TAIL = 2000
+
+
+async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> Failure:
+    """Why the episode failed when ``step`` raised ``error``."""
+    if isinstance(error, EpisodeFailed):
+        return error.failure
+    where = f"step {step.id!r}"
+    if step.type in DEPLOYS:
+        return _deploy(error, where)
+    if (gone := await dead_env(run)) is not None:
+        env, why = gone
+        return Failure("env", f"{env.title} {why}; {where} failed: {_text(error)}", retryable=True)
+    if step.scores:
+        return _verifier(error, where)
+    if isinstance(error, AgentEnvError):
+        return Failure("env", f"{where}: {_text(error)}", retryable=_retryable(error))
+    return internal(error, where)
+
+
+async def explain_call(error: EnvError | SandboxError, env: RunningEnv | None, what: str) -> Failure:
+    """Why the episode failed when a tool call raised."""
+    if isinstance(error, EnvTimeout):
+        return Failure("tool_timeout", f"{what}: {_text(error)}", retryable=True)
+    why = await _why_gone(env) if env is not None else None
+    if why is not None:
+        return Failure("env", f"{what}: the env {why}; {_text(error)}", retryable=True)
+    return Failure("env", f"{what}: {_text(error)}", retryable=_retryable(error))
+
+
+def internal(error: BaseException, where: str) -> Failure:
+    """A failure that no part of AgentEnv foresaw; its traceback goes to the log."""
+    log.error("%s failed unexpectedly", where, exc_info=error)
+    return Failure("server", f"{where} failed with an internal {type(error).__name__}: {error}")
+
+
+def late(step: StepModel | None, what: str, timeout: float) -> Failure:
+    """The failure of a ``what`` (reset, end of a turn) that took longer than ``timeout`` seconds."""
+    if step is None:
+        return Failure("server", f"the {what} took longer than {timeout:g} s", retryable=True)
+    message = f"step {step.id!r} ({step.type}) still ran when the {what} had taken {timeout:g} s"
+    kind = "verifier" if step.scores else "deploy" if step.type in DEPLOYS else "env"
+    return Failure(kind, message, retryable=kind != "verifier")
+
+
+async def dead_env(run: EpisodeRun) -> tuple[RunningEnv, str] | None:
+    """An env of the episode that ended by itself, and how."""
+    for env in run.envs:
+        why = await _why_gone(env)
+        if why is not None:
+            return env, why
+    return None
+
+
+async def _why_gone(env: RunningEnv) -> str | None:
+    try:
+        async with asyncio.timeout(5):
+            return await env.deployed.why_gone()
+    except Exception as error:  # noqa: BLE001
+        log.debug("%s: its state cannot be asked: %s", env.title, error)
+        return None
+
+
+def _deploy(error: Exception, where: str) -> Failure:
+    if isinstance(error, AgentEnvError):
+        return Failure("deploy", f"{where}: {_text(error)}", retryable=_retryable(error))
+    failure = internal(error, where)
+    return Failure("deploy", failure.message)
+
+
+def _verifier(error: Exception, where: str) -> Failure:
+    if isinstance(error, SandboxTimeout):
+        return Failure("verifier", f"{where}: the verifier took too long: {error}", retryable=True)
+    if isinstance(error, (AgentEnvError, BadRows)):
+        return Failure("verifier", f"{where}: {_text(error)}", retryable=_retryable(error))
+    failure = internal(error, where)
+    return Failure("verifier", failure.message)
+
+
+def _retryable(error: Exception) -> bool:
+    match error:
+        case SandboxError() | EnvRequestError():
+            return error.retryable
+        case EnvTimeout():
+            return True
+        case CodeError() | PluginError() | UsageError() | BundleError():
+            return False
+        case _:
+            return False
+
+
+def _text(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    tail = ""
+    if isinstance(error, BuildFailed):
+        tail = error.log
+    elif isinstance(error, SandboxGone):
+        if error.exit_code is not None and str(error.exit_code) not in text:
+            text += f" (exit code {error.exit_code})"
+        tail = error.log_tail
+    tail = tail.strip()[-_LOG_TAIL:]
+    if tail and tail not in text:
+        text += f"; last output:\n{tail}"
+    return text

@@ -1,0 +1,82 @@
+"""Steps that deploy or reset envs and sandboxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_env.episode.deployer import EnvRequest
+from agent_env.episode.machines import machine
+from agent_env.episode.run import RunningEnv
+from agent_env.errors import EnvError, SandboxUnsupported, UsageError
+from agent_env.plugin.sandbox import ImageRef, Resources, SandboxSpec
+
+if TYPE_CHECKING:
+    from agent_env.bundle.steps.deploy import DeployEnv, DeploySandbox, ResetEnv
+    from agent_env.episode.run import EpisodeRun
+
+DEFAULT_DISK_GB = 10
+DEFAULT_CPU = 1.0
+DEFAULT_MEMORY_MB = 8192
+
+
+def provider_of(sandbox_type: str | None) -> str | None:
+    """The provider that a step asks for; ``local`` is the server's own choice."""
+    return None if sandbox_type in {None, "local"} else sandbox_type
+
+
+def disk_mb(gigabytes: float | None) -> int | None:
+    """A disk limit; the format's default counts as not asked for."""
+    return None if gigabytes is None or gigabytes == DEFAULT_DISK_GB else round(gigabytes * 1024)
+
+
+async def run_deploy_env(step: DeployEnv, episode: EpisodeRun) -> None:
+    """Deploy a fresh env."""
+    spec = episode.services.bundle.env(step.env_id)
+    provider = provider_of(step.sandbox_type)
+    request = EnvRequest(
+        env=spec,
+        episode_id=episode.id,
+        provider=provider,
+        resources=Resources(cpu=step.cpu, memory_mb=step.memory_mb, disk_mb=disk_mb(step.disk_size_gb)),
+        ttl_s=step.ttl_seconds,
+    )
+    deployed = await episode.services.deployer.deploy_env(request)
+    episode.adopt(deployed)
+    episode.envs.append(RunningEnv(step.id, episode.position(step.id), spec, provider, deployed))
+    episode.stale = True
+
+
+async def run_reset_env(step: ResetEnv, episode: EpisodeRun) -> None:
+    """Empty the env's data."""
+    env = episode.running_env(step.env_id)
+    try:
+        await env.deployed.handle.data_reset()
+    except EnvError as error:
+        raise EnvError(f"{env.title}: data/reset: {error}") from error
+
+
+async def run_deploy_sandbox(step: DeploySandbox, episode: EpisodeRun) -> None:
+    """Deploy a sandbox that serves nothing."""
+    if step.sandbox_name in episode.sandboxes:
+        raise UsageError(f"a sandbox named {step.sandbox_name!r} is deployed already")
+    resources = Resources(
+        cpu=None if step.cpu == DEFAULT_CPU else step.cpu,
+        memory_mb=None if step.memory_mb == DEFAULT_MEMORY_MB else step.memory_mb,
+        disk_mb=disk_mb(step.disk_size_gb),
+    )
+    plain = machine(step.sandbox_name, episode.id, resources=resources, ttl_s=step.ttl_seconds)
+    spec = SandboxSpec(
+        image=ImageRef(step.image) if step.image is not None else plain.image,
+        serves=False,
+        env=step.env_vars or {},
+        resources=resources,
+        ttl_s=step.ttl_seconds,
+        label=step.sandbox_name,
+        labels=plain.labels,
+    )
+    try:
+        sandbox = await episode.services.deployer.create_sandbox(spec, provider=provider_of(step.sandbox_type))
+    except SandboxUnsupported as error:
+        raise SandboxUnsupported(f"sandbox {step.sandbox_name!r}: {error}", provider=error.provider) from error
+    episode.adopt(sandbox)
+    episode.sandboxes[step.sandbox_name] = sandbox
