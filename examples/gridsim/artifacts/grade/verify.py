@@ -30,8 +30,9 @@ def _graded(result: Any) -> dict[str, Any]:
     score = data["score"]
     if type(score) is not float or not 0.0 <= score <= 1.0:
         raise RuntimeError(f"the env answered the score {score!r}; expected a number from 0 to 1")
-    scored = data["submitted"] is True and data["feasible"] is True
-    if score > 0.0 and not scored:
+    if type(data["submitted"]) is not bool or (data["submitted"] and type(data["feasible"]) is not bool):
+        raise RuntimeError("the env does not say whether a feasible schedule was submitted")
+    if score > 0.0 and not (data["submitted"] and data["feasible"]):
         raise RuntimeError(f"the env scored {score!r} for a day without a feasible schedule")
     return data
 
