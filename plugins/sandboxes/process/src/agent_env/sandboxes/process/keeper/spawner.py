@@ -1,0 +1,77 @@
+"""The keeper that starts commands: env servers, zygotes and code hosts, and what `Sandbox.exec` runs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agent_env.sandboxes.process.keeper import child
+from agent_env.sandboxes.process.keeper.base import Box, Keeper
+from agent_env.sandboxes.process.keeper.files import copy_tree, make_folders, remove_tree
+
+if TYPE_CHECKING:
+    import socket
+
+CONTROL_FD = 3
+"""Where a started keeper finds its control socket."""
+
+
+class Spawner(Keeper):
+    """Requests: ``spawn`` a sandbox, ``exec`` a command in one, ``end`` and ``kill``."""
+
+    def __init__(self, control: socket.socket, folder: str) -> None:
+        super().__init__(control)
+        self.folder = folder
+
+    def handle(self, op: str, message: dict[str, Any], fds: list[int]) -> None:
+        if op == "spawn":
+            self._spawn(message, fds)
+        elif op == "exec":
+            self._exec(message, fds)
+        else:
+            super().handle(op, message, fds)
+
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        box = Box(message["id"], message["dir"], meta=message["meta"], grace=message["grace"])
+        make_folders(str(box.dir), message["folders"])
+        try:
+            if message["argv"]:
+                self.hold(box, lambda _: _run(message, fds[0] if fds else None), log_limit=message["log"])
+            else:
+                self.keep(box)
+        except OSError:
+            remove_tree(str(box.dir))
+            raise
+
+    def _exec(self, message: dict[str, Any], fds: list[int]) -> None:
+        box = Box(message["id"], None, of=message["of"])
+        if len(fds) != 3:
+            raise ValueError("exec needs three descriptors")
+        self.hold(box, lambda _: _run(message, None), stdio=(fds[0], fds[1], fds[2]))
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        remove_tree(self.folder)
+
+
+def _run(message: dict[str, Any], control: int | None) -> NoReturn:
+    """Become the command."""
+    os.umask(0o077)
+    copy = message.get("copy")
+    if copy is not None:
+        copy_tree(copy[0], copy[1])
+    child.set_limits(message["limits"])
+    os.chdir(message["cwd"])
+    if control is not None:
+        if control == CONTROL_FD:
+            os.set_inheritable(control, True)
+        else:
+            os.dup2(control, CONTROL_FD)
+    argv, env = message["argv"], message["env"]
+    try:
+        os.execvpe(argv[0], argv, env)
+    except FileNotFoundError as error:
+        if message.get("of") is not None:
+            os.write(2, f"{argv[0]}: command not found\n".encode())
+            os._exit(127)
+        raise FileNotFoundError(f"command {argv[0]!r} not found on the PATH {env.get('PATH', '')!r}") from error

@@ -1,0 +1,266 @@
+"""The provider: sandboxes are processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import ValidationError
+
+from agent_env.errors import (
+    CreateFailed,
+    SandboxError,
+    SandboxNotFound,
+    SandboxTimeout,
+    SandboxUnavailable,
+    SandboxUnsupported,
+    UsageError,
+)
+from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord
+from agent_env.sandboxes.process import commands, identity, reaper, sandbox, state
+from agent_env.sandboxes.process.keepers import SpawnerProcess
+from agent_env.sandboxes.process.options import ProcessOptions
+from agent_env.sandboxes.process.planning import Planner
+from agent_env.sandboxes.process.ports import Ports
+from agent_env.sandboxes.process.readiness import wait_ready
+from agent_env.sandboxes.process.sandbox import ProcessSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from agent_env.plugin.sandbox import Image, SandboxSpec
+    from agent_env.sandboxes.process.link import Held, Link
+
+_END_TIMEOUT = 10.0
+
+
+class ProcessProvider(SandboxProvider):
+    """Envs as local processes. Options: `agent_env.sandboxes.process.options.ProcessOptions`."""
+
+    name: str = "process"
+    capabilities: Capabilities = Capabilities(isolation="none", endpoint="uds", network_none=False, local=True)
+
+    _counter: ClassVar[itertools.count[int]] = itertools.count(1)
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            self.options = ProcessOptions(**options)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise UsageError(f"options of the process sandbox: {problems}") from error
+        self._ports = Ports()
+        self._starting: asyncio.Task[None] | None = None
+        self._spawner: SpawnerProcess | None = None
+        self._root: Path | None = None
+        self._group: Path | None = None
+        self._planner: Planner | None = None
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        if self._closed:
+            raise SandboxUnavailable("the process provider is closed", provider=self.name, retryable=False)
+        if self._starting is None or (self._starting.done() and self._needs_start()):
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    def _needs_start(self) -> bool:
+        return self._spawner is None or not self._spawner.link.alive
+
+    async def _start(self) -> None:
+        if self._spawner is not None:  # it was lost, with all it held
+            await self._spawner.quit()
+            self._spawner = None
+        self._root = await asyncio.to_thread(state.state_root, self.options.state_dir)
+        await asyncio.to_thread(reaper.reap, self._root)
+        self._group = await asyncio.to_thread(state.new_group, self._root)
+        self._spawner = await SpawnerProcess.start(self._group)
+        if self._planner is None:
+            self._planner = await Planner.make(self.options, self._ports)
+
+    async def _ready(self) -> tuple[Link, Planner, Path]:
+        await self.start()
+        if self._spawner is None or self._planner is None or self._group is None:
+            raise SandboxUnavailable("the process provider did not start", provider=self.name)
+        return self._spawner.link, self._planner, self._group
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.shield(asyncio.ensure_future(self._close()))
+
+    async def _close(self) -> None:
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        spawner, self._spawner = self._spawner, None
+        if spawner is not None:
+            await spawner.quit()
+        await self._idle.wait()
+
+    # -- create -------------------------------------------------------------------------------------------------------
+
+    async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
+        _, planner, _ = await self._ready()
+        await planner.prepare(image, progress)
+
+    async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> ProcessSandbox:
+        if self._closed:
+            raise SandboxUnavailable("the process provider is closed", provider=self.name, retryable=False)
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._create(spec)
+        except TimeoutError as error:
+            raise SandboxTimeout(f"{spec.label}: not created within {timeout:g} s", provider=self.name) from error
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._idle.set()
+
+    async def _create(self, spec: SandboxSpec) -> ProcessSandbox:
+        link, planner, group = await self._ready()
+        name = f"{next(self._counter):08x}"
+        identity_ = f"{group.name}-{name}"
+        folder = group / name
+        plan = await planner.plan(spec, identity_, folder)
+        now = time.time()
+        meta: dict[str, Any] = {
+            "id": identity_,
+            "labels": {"agentenv": "process", "label": spec.label, **spec.labels},
+            "created_at": now,
+            "expires_at": now + spec.ttl_s,
+            "owner": identity.me(),
+            "launch": plan.launch.record(),
+        }
+        held = link.held(identity_)
+        try:
+            link.post(
+                {
+                    "op": "spawn",
+                    "id": identity_,
+                    "dir": str(folder),
+                    "meta": meta,
+                    "grace": self.options.grace_s,
+                    "log": self.options.log_kb * 1024,
+                    **plan.message,
+                }
+            )
+            await asyncio.wait([held.started])
+            if not held.started.result():
+                raise self._not_started(spec, held)
+            endpoint: Endpoint | None = None
+            if spec.serves:
+                endpoint = await wait_ready(spec, plan, held, folder)
+            link.post(
+                {"op": "ready", "id": identity_, "endpoint": endpoint and {"url": endpoint.url, "uds": endpoint.uds}}
+            )
+            return ProcessSandbox(
+                self,
+                folder,
+                plan.launch,
+                sandbox_id=identity_,
+                labels=meta["labels"],
+                expires_at=meta["expires_at"],
+                endpoint=endpoint,
+                held=held,
+            )
+        except ValueError as error:
+            self._drop(link, held, plan.launch.port)
+            raise SandboxUnsupported(f"{spec.label}: {error}", provider=self.name) from error
+        except BaseException:
+            self._drop(link, held, plan.launch.port)
+            raise
+
+    def _not_started(self, spec: SandboxSpec, held: Held) -> SandboxError:
+        if held.lost:
+            return SandboxUnavailable(f"{spec.label}: {held.error}", provider=self.name)
+        return CreateFailed(f"{spec.label}: {held.error}", provider=self.name)
+
+    def _drop(self, link: Link, held: Held, port: int) -> None:
+        """End what was begun; nothing is waited for, so that a cancelled create ends at once."""
+        link.post({"op": "end", "id": held.id})
+        self._ports.give_back(port)
+
+    # -- what sandboxes ask -------------------------------------------------------------------------------------------
+
+    async def exec_in(
+        self,
+        box: ProcessSandbox,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str] | None,
+        stdin: bytes | None,
+        timeout: float,
+        max_output: int,
+    ) -> ExecResult:
+        """Run a command in a sandbox."""
+        link, planner, _ = await self._ready()
+        identity_ = f"exec{next(self._counter):08x}"
+        message = planner.exec_message(box, identity_, list(argv), cwd, dict(env or {}))
+        return await commands.run(link, identity_, message, stdin=stdin, timeout=timeout, max_output=max_output)
+
+    def extended(self, box: ProcessSandbox) -> None:
+        """A sandbox got a new expiry, which its file holds: its keeper plans anew."""
+        if self._spawner is not None and box.expires_at is not None:
+            self._spawner.link.post({"op": "extend", "id": box.id, "expires_at": box.expires_at})
+
+    async def end(self, box: ProcessSandbox, held: Held | None) -> None:
+        """End a sandbox, ours through its keeper, another server's by its record."""
+        if held is None:
+            await asyncio.to_thread(reaper.end_record, box.folder)
+            return
+        if self._spawner is not None:
+            self._spawner.link.post({"op": "end", "id": box.id})
+        await asyncio.wait([held.ended], timeout=_END_TIMEOUT)
+        self._ports.give_back(box.launch.port)
+        if not held.ended.done():
+            raise SandboxTimeout(f"sandbox {box.id} did not end within {_END_TIMEOUT:g} s", provider=self.name)
+
+    # -- others' sandboxes --------------------------------------------------------------------------------------------
+
+    async def _state(self) -> Path:
+        if self._root is None:
+            self._root = await asyncio.to_thread(state.state_root, self.options.state_dir)
+        return self._root
+
+    async def attach(self, sandbox_id: str) -> ProcessSandbox:
+        folder = state.folder_of(await self._state(), sandbox_id)
+        if folder is None:
+            raise SandboxNotFound(f"no sandbox has the id {sandbox_id!r}", provider=self.name, sandbox_id=sandbox_id)
+        return sandbox.from_record(self, folder, sandbox_id)
+
+    async def list(self, labels: Mapping[str, str] | None = None) -> AsyncIterator[SandboxRecord]:
+        for meta in await asyncio.to_thread(reaper.records, await self._state()):
+            if all(meta["labels"].get(key) == value for key, value in (labels or {}).items()):
+                yield SandboxRecord(
+                    id=meta["id"],
+                    labels=meta["labels"],
+                    created_at=meta["created_at"],
+                    expires_at=meta["expires_at"],
+                    owner_alive=identity.alive(meta["owner"]),
+                    status=sandbox.status_of(meta),
+                )
+
+    async def destroy(self, sandbox_id: str) -> bool:
+        folder = state.folder_of(await self._state(), sandbox_id)
+        if folder is None:
+            return False
+        if self._spawner is not None and self._group is not None and folder.parent == self._group:
+            held = self._spawner.link.held_by_id(sandbox_id)
+            if held is not None:
+                self._spawner.link.post({"op": "end", "id": sandbox_id})
+                await asyncio.wait([held.ended], timeout=_END_TIMEOUT)
+                return True
+        await asyncio.to_thread(reaper.end_record, folder)
+        return True
+
+    async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
+        return await asyncio.to_thread(reaper.reap, await self._state(), older_than_s)

@@ -1,0 +1,101 @@
+"""What other server runs left on disk: listing it, and ending what nobody owns any more."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from agent_env.sandboxes.process import identity
+from agent_env.sandboxes.process.keeper import procs
+from agent_env.sandboxes.process.keeper.files import read_json, remove_tree
+
+_FRESH_S = 60.0
+
+
+def groups(root: Path) -> list[Path]:
+    """The folders of all server runs."""
+    try:
+        return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+    except OSError:
+        return []
+
+
+def records(root: Path) -> list[dict[str, Any]]:
+    """The ``meta.json`` of every sandbox."""
+    found: list[dict[str, Any]] = []
+    for group in groups(root):
+        for path in sorted(group.glob("*/meta.json")):
+            meta = read_json(str(path))
+            if meta is not None and "id" in meta:
+                found.append(meta)
+    return found
+
+
+def _kill_recorded(meta: dict[str, Any]) -> None:
+    """End the process of a record, if that number still means it, and what carries the sandbox's mark."""
+    pid = meta.get("pid") or 0
+    if pid and procs.start_time(pid) == meta.get("start"):
+        procs.kill_tree(pid)
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        if entry.isdigit() and procs.mark_of(int(entry)) == meta["id"]:
+            procs.kill(int(entry))
+
+
+def end_record(folder: Path) -> None:
+    """End a sandbox by its record and remove its folder."""
+    meta = read_json(str(folder / "meta.json"))
+    if meta is not None:
+        owner = meta.get("owner", {})
+        if identity.alive(owner) is not None:
+            _kill_recorded(meta)
+            _wait_gone(meta.get("pid") or 0, meta.get("start"))
+    remove_tree(str(folder))
+
+
+def _wait_gone(pid: int, start: int | None) -> None:
+    deadline = time.monotonic() + 5
+    while pid and procs.start_time(pid) == start and not _is_zombie(pid) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        data = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return True
+    return data[data.rindex(b")") + 2 : data.rindex(b")") + 3] == b"Z"
+
+
+def reap(root: Path, older_than_s: float | None = None) -> list[str]:
+    """End what nobody owns any more: of dead owners at once, of other hosts' owners after its expiry.
+
+    Args:
+        root: the state root.
+        older_than_s: of owners that cannot be seen from here, also what was made longer ago than this.
+    """
+    ended: list[str] = []
+    now = time.time()
+    for group in groups(root):
+        owner = read_json(str(group / "owner.json"))
+        if owner is None:
+            if now - group.stat().st_mtime > _FRESH_S:
+                remove_tree(str(group))
+            continue
+        alive = identity.alive(owner)
+        if alive:
+            continue
+        left = False
+        for path in sorted(group.glob("*/meta.json")):
+            meta = read_json(str(path)) or {}
+            expired = meta.get("expires_at", 0.0) <= now
+            old = older_than_s is not None and meta.get("created_at", now) <= now - older_than_s
+            if alive is False or expired or old:
+                end_record(path.parent)
+                ended.append(str(meta.get("id", path.parent.name)))
+            else:
+                left = True
+        if not left and (alive is False or now - group.stat().st_mtime > _FRESH_S):
+            remove_tree(str(group))
+    return ended
