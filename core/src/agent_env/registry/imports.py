@@ -35,7 +35,9 @@ def import_object(string: str, what: str, source: Source) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        raise PluginLoadError(f"{what} of {source.label} cannot be imported: {why(error, source)}") from error
+        raise PluginLoadError(
+            f"{what} of {source.label} cannot be imported: {why(error, source, module_name)}"
+        ) from error
     for part in path.split("."):
         try:
             found = getattr(found, part)
@@ -45,14 +47,14 @@ def import_object(string: str, what: str, source: Source) -> Any:
     return found
 
 
-def why(error: BaseException, source: Source) -> str:
-    """Why an import failed, with the command that installs what is missing."""
+def why(error: BaseException, source: Source, module: str = "") -> str:
+    """Why the import of ``module`` (or of the hook module) failed, with the command that installs what is missing."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return reason_of(error)
     missing = error.name
-    own = source.value.partition(":")[0].partition(".")[0]
+    own = {text.partition(":")[0].partition(".")[0] for text in (source.value, module)}
     top = missing.partition(".")[0]
-    if top in {own, "agent_env"}:
+    if top in {*own, "agent_env"}:
         return f"there is no module {missing!r} in this environment (entry point {source.entry_point!r})"
     return f'it needs the package {top!r}, which is not installed: pip install "{_wanted(top, source)}"'
 
