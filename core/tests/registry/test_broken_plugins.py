@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from agent_env.errors import PluginLoadError, UnknownName
-from agent_env.registry import PluginRow, Registry
+from agent_env.registry import PluginRow, Registry, default_registry, forget_default_registry
 
 Install = Callable[..., Path]
 RewardHooks = Callable[..., str]
@@ -185,7 +185,8 @@ def test_a_missing_dependency_names_the_extra_that_asks_for_it(install: Install)
 )
 def test_a_factory_that_cannot_be_imported(install: Install, factory: str, reason: str) -> None:
     files = {
-        "acme_hooks.py": f"{HEAD}@hookimpl\ndef agentenv_sandboxes():\n    return [SandboxInfo('acme', 'A', {factory!r})]\n",
+        "acme_hooks.py": f"{HEAD}@hookimpl\n"
+        f"def agentenv_sandboxes():\n    return [SandboxInfo('acme', 'A', {factory!r})]\n",
         "acme_box.py": "class Box: pass\n",
         "acme_raises.py": "raise RuntimeError('no licence')\n",
     }
@@ -205,13 +206,11 @@ def test_a_plugin_that_looks_plugins_up_while_it_is_imported(install: Install, r
         "late", before="from agent_env.registry import default_registry\ndefault_registry().names('step')"
     )
     install("bad-plugin", "1.2", {"bad": "bad_hooks"}, {"bad_hooks.py": text})
-    from agent_env.registry import lookup
-
-    lookup._default.cache_clear()
+    forget_default_registry()
     try:
-        (row,) = broken(lookup.default_registry())
+        (row,) = broken(default_registry())
     finally:
-        lookup._default.cache_clear()
+        forget_default_registry()
     assert "asked for other plugins while its hook module was imported" in row.reason
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from agent_env.errors import NameClash, UnknownName
 from agent_env.plugin import CommandInfo, RewardInfo, SandboxInfo, hookimpl
-from agent_env.registry import Registry, default_registry
+from agent_env.registry import Registry, default_registry, forget_default_registry
 from agent_env.registry.kinds import KINDS
 
 Install = Callable[..., Path]
@@ -204,10 +204,8 @@ def test_a_switch_that_names_nothing_is_noted() -> None:
 def test_the_default_registry_follows_the_environment(
     install: Install, reward_hooks: RewardHooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent_env.registry import lookup
-
     install("acme-env", "2.0", {"acme": "acme_hooks"}, {"acme_hooks.py": reward_hooks("acme-reward")})
-    lookup._default.cache_clear()
+    forget_default_registry()
     try:
         assert "acme-reward" in default_registry().names("reward")
         assert default_registry() is default_registry()
@@ -217,4 +215,4 @@ def test_the_default_registry_follows_the_environment(
         monkeypatch.setenv("AGENTENV_PLUGINS", "acme")
         assert default_registry().names("reward") == ("acme-reward",)
     finally:
-        lookup._default.cache_clear()
+        forget_default_registry()

@@ -174,6 +174,11 @@ def default_registry() -> Registry:
     return _default(os.environ.get(DISABLE, ""), os.environ.get(ALLOW, ""))
 
 
+def forget_default_registry() -> None:
+    """Let the next `default_registry` look for plugins again, such as after an install into a running process."""
+    _default.cache_clear()
+
+
 @lru_cache(maxsize=8)
 def _default(disabled: str, allowed: str) -> Registry:
     return Registry(disabled=comma_list(disabled), allowed=comma_list(allowed) or None)
