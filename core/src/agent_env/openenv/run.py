@@ -1,0 +1,238 @@
+"""Running an application of `build_app` with uvicorn: limits, signals and an orderly end.
+
+`run` is the whole program (``agentenv serve``); `running_server` is a server inside a program that goes on, on the
+same event loop::
+
+    async with running_server(build_app("gridsim")) as url:
+        ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import uvicorn
+from agent_env.errors import AgentEnvError, UsageError
+from agent_env.openenv.security import is_loopback, warn_if_open
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from agent_env.openenv.server.hub import Hub
+    from fastapi import FastAPI
+
+logger = logging.getLogger("agent_env.openenv")
+
+PING_INTERVAL_S = 20.0
+PING_TIMEOUT_S = 60.0
+"""A client that answers no ping for this long is gone; trainers block their event loops for a while."""
+
+_BACKLOG = 4096
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handlers; requests that run are given up before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.begin_stop()
+        await super().shutdown(sockets)
+
+
+def run(
+    app: FastAPI,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    uds: str | Path | None = None,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM, then tear down within the application's deadline; a second signal cuts it short.
+
+    Args:
+        app: what `build_app` made.
+        host: address to listen on.
+        port: port; 0 picks a free one.
+        uds: path of a unix socket to listen on instead.
+        started: called with the server's URL once it answers.
+
+    Raises:
+        UsageError: the address cannot be used.
+        AgentEnvError: the engine could not start.
+    """
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(serve(app, host=host, port=port, uds=uds, started=started))
+
+
+async def serve(
+    app: FastAPI,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    uds: str | Path | None = None,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """As `run`, on the running event loop. Signals are caught in the main thread only."""
+    loop = asyncio.get_running_loop()
+    main = threading.current_thread() is threading.main_thread()
+    server, listener, url = _prepare(app, host, port, uds)
+    if uds is None:
+        warn_if_open(host, "set" if app.state.protected else None)
+
+    def stop() -> None:
+        if server.should_exit:
+            server.force_exit = True
+        server.should_exit = True
+
+    signals = (signal.SIGINT, signal.SIGTERM) if main else ()
+    for number in signals:
+        loop.add_signal_handler(number, stop)
+    try:
+        serving = loop.create_task(_serve(server, listener))
+        try:
+            await _until_started(server, serving)
+            logger.info("listening on %s", url)
+            if started is not None:
+                started(url)
+        finally:
+            await serving
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+        _remove(uds)
+
+
+@asynccontextmanager
+async def running_server(
+    app: FastAPI, *, host: str = "127.0.0.1", port: int = 0, uds: str | Path | None = None
+) -> AsyncIterator[str]:
+    """A server on the running event loop; gives its URL, ends when left. Signals stay the program's own.
+
+    Raises:
+        UsageError: the address cannot be used.
+        AgentEnvError: the engine could not start.
+    """
+    server, listener, url = _prepare(app, host, port, uds)
+    serving = asyncio.get_running_loop().create_task(_serve(server, listener))
+    try:
+        await _until_started(server, serving)
+        yield url
+    finally:
+        server.should_exit = True
+        # The end must be reached even when we are cancelled: envs would be left running.
+        while not serving.done():
+            try:
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                server.force_exit = True
+                if serving.cancelled():
+                    break
+                await asyncio.wait([serving])
+                raise
+        _remove(uds)
+
+
+def _prepare(app: FastAPI, host: str, port: int, uds: str | Path | None) -> tuple[_Server, socket.socket, str]:
+    hub: Hub = app.state.hub
+    config = uvicorn.Config(
+        cast("Any", app),
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        backlog=_BACKLOG,
+        ws_max_size=hub.max_message_bytes,
+        ws_per_message_deflate=False,
+        ws_ping_interval=PING_INTERVAL_S,
+        ws_ping_timeout=PING_TIMEOUT_S,
+        timeout_graceful_shutdown=max(1, int(hub.shutdown_deadline / 2)),
+        server_header=False,
+    )
+    listener, url = _listen(host, port, uds)
+    return _Server(config, hub), listener, url
+
+
+def _listen(host: str, port: int, uds: str | Path | None) -> tuple[socket.socket, str]:
+    """The socket to listen on, and its URL."""
+    if uds is not None:
+        path = Path(uds)
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            if path.is_socket():
+                _check_stale(path)
+                path.unlink()
+            listener.bind(str(path))
+            path.chmod(0o600)
+        except OSError as error:
+            listener.close()
+            raise UsageError(f"cannot listen on {path}: {error.strerror or error}") from None
+        return listener, f"unix:{path}"
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family)
+    except OSError as error:
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError as error:
+        listener.close()
+        words = f"cannot listen on {host}:{port}: {error.strerror or error}; is another server there? try another port"
+        raise UsageError(words) from None
+    bound: int = listener.getsockname()[1]
+    shown = host if host and host not in ("0.0.0.0", "::") else ("127.0.0.1" if is_loopback(host) else host or "::")
+    return listener, f"http://[{shown}]:{bound}" if ":" in shown else f"http://{shown}:{bound}"
+
+
+def _check_stale(path: Path) -> None:
+    """Raises OSError when a server answers on a unix socket that is there already."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return
+    raise OSError(98, "another server listens there")
+
+
+async def _serve(server: _Server, listener: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listener])
+    except SystemExit:  # uvicorn's word for a lifespan that failed; the reason is logged, and in the hub
+        raise AgentEnvError("the server could not start; the reason is logged above") from None
+    finally:
+        listener.close()
+
+
+async def _until_started(server: _Server, serving: asyncio.Task[None]) -> None:
+    while not server.started and not serving.done():
+        await asyncio.wait([serving], timeout=0.01)
+    if serving.done():
+        await serving
+
+
+def _remove(uds: str | Path | None) -> None:
+    if uds is not None:
+        Path(uds).unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""The server's token, and the limit of what it reads."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+from typing import TYPE_CHECKING, Any
+
+from agent_env.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+logger = logging.getLogger("agent_env.openenv")
+
+_OPEN_PATH = "/health"
+_SCHEME = b"bearer "
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def warn_if_open(host: str, token: str | None) -> bool:
+    """Say loudly when anybody who reaches ``host`` may play; True when it was said."""
+    if token is not None or is_loopback(host):
+        return False
+    line = "!" * 78
+    logger.warning(
+        "%s\nNO TOKEN: everybody who can reach %s may run this bundle's envs and read its tasks.\n"
+        "Give the server a token (agentenv serve --token-var NAME, build_app(token=...)) or listen on 127.0.0.1.\n%s",
+        line,
+        host or "this machine",
+        line,
+    )
+    return True
+
+
+def check_token(token: str | None) -> str | None:
+    """The token, when it can stand in a header.
+
+    Raises:
+        UsageError: it is empty or holds characters that no header carries. The message never holds the token.
+    """
+    if token is None:
+        return None
+    if not token or not token.isascii() or not token.isprintable() or token != token.strip():
+        raise UsageError("the server's token is empty or holds characters that cannot stand in an HTTP header")
+    return token
+
+
+class Guard:
+    """Middleware: asks every request but ``/health`` for the token, and limits bodies.
+
+    Args:
+        app: what it guards.
+        token: the token, or `None` for an open server.
+        max_body: most bytes of a request's body.
+    """
+
+    def __init__(self, app: App, *, token: str | None, max_body: int) -> None:
+        self._app = app
+        self.__token = None if token is None else token.encode()
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        token = self.__token
+        if token is not None and not _bears(scope, token) and not (kind == "http" and _path(scope) == _OPEN_PATH):
+            await _refuse(scope, receive, send)
+            return
+        if kind == "http":
+            await self._limited(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self._max_body:
+                await _answer(send, 413, f'{{"detail":"the body is larger than {self._max_body} bytes"}}')
+                return
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._max_body:  # chunked: no length was announced
+                return {"type": "http.disconnect"}
+            return message
+
+        await self._app(scope, counted, send)
+
+
+def _path(scope: Scope) -> str:
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(root) else path
+
+
+def _bears(scope: Scope, token: bytes) -> bool:
+    """Whether the one Authorization header holds the token."""
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(given) != 1:
+        return False
+    value: bytes = given[0].strip()
+    return value[: len(_SCHEME)].lower() == _SCHEME and hmac.compare_digest(value[len(_SCHEME) :].strip(), token)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    detail = '{"detail":"a valid token is needed: send it as \\"Authorization: Bearer <token>\\""}'
+    if scope["type"] == "http":
+        await _answer(send, 401, detail)
+        return
+    await receive()  # websocket.connect
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await _answer(send, 401, detail, prefix="websocket.http")
+    else:
+        await send({"type": "websocket.close", "code": 1008})
+
+
+async def _answer(send: Send, status: int, body: str, *, prefix: str = "http") -> None:
+    raw = body.encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(raw)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": f"{prefix}.response.start", "status": status, "headers": headers})
+    await send({"type": f"{prefix}.response.body", "body": raw})

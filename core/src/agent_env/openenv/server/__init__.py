@@ -1,0 +1,1 @@
+"""The server's parts; `agent_env.openenv.build_app` joins them."""
