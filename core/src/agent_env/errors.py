@@ -227,6 +227,10 @@ class EnvTimeout(EnvError):
     """An env did not answer within the deadline of the call."""
 
 
+class EnvUnsupported(EnvError):
+    """The env's card does not offer what was asked for: an extension, a data operation, or the env has no card."""
+
+
 class EnvRequestError(EnvError):
     """An env answered an AgentEnv protocol request with an error.
 
