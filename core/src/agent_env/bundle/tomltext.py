@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-
 class TomlFile:
     """The table of a TOML file and where its keys stand.
 

@@ -113,9 +113,7 @@ def compiled(pattern: str, flags: tuple[str, ...] = ()) -> re.Pattern[str]:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
 
 
-SandboxCriterion = Annotated[
-    FileExists | DirExists | FileContains | BashSucceeds, Field(discriminator="criterion")
-]
+SandboxCriterion = Annotated[FileExists | DirExists | FileContains | BashSucceeds, Field(discriminator="criterion")]
 ResponseCriterion = Annotated[ResponseContains | ResponseMatches, Field(discriminator="criterion")]
 
 SANDBOX_CRITERIA = frozenset({"probe_file_exists", "probe_dir_exists", "probe_file_contains", "bash_cmd_succeeds"})

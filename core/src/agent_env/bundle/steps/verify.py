@@ -57,9 +57,7 @@ class EnvOutcomeVerifier(VerifierModel):
 class VerifySandbox(VerifierModel):
     """Probes files and commands in the agent's sandbox, or in ``sandbox_name``."""
 
-    criteria: Annotated[
-        Many[SandboxCriterion], BeforeValidator(_without_response_criteria), Field(min_length=1)
-    ]
+    criteria: Annotated[Many[SandboxCriterion], BeforeValidator(_without_response_criteria), Field(min_length=1)]
     agent_name: Text | None = None
     sandbox_name: Text | None = None
     base_dir: Text = "/app"

@@ -1,0 +1,46 @@
+"""The envs, artifacts, agents and skills of a bundle, and how a step names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from agent_env.bundle.names import did_you_mean, listing
+
+if TYPE_CHECKING:
+    from agent_env.bundle.findings import Findings
+    from agent_env.bundle.model import Artifact, EnvSpec
+
+Kind = Literal["env", "artifact", "agent", "skill"]
+
+
+class Entities:
+    """Finds entities by folder name, full id or alias."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self.envs: dict[str, EnvSpec] = {}
+        self.artifacts: dict[str, Artifact] = {}
+        self._names: dict[Kind, dict[str, str]] = {"env": {}, "artifact": {}, "agent": {}, "skill": {}}
+
+    def declare(self, kind: Kind, folder: str, *names: str) -> None:
+        """``folder`` can be named so too."""
+        for name in (folder, *names):
+            self._names[kind].setdefault(name, folder)
+
+    def folder(self, kind: Kind, name: str) -> str | None:
+        """The folder that ``name`` means, or `None`; it may be one that cannot be used."""
+        return self._names[kind].get(name)
+
+    def names(self, kind: Kind) -> dict[str, str]:
+        """Every name of this kind with its folder."""
+        return self._names[kind]
+
+    def problem(self, kind: Kind, name: str) -> str | None:
+        """Why ``name`` cannot be used, or `None`."""
+        folder = self.folder(kind, name)
+        if folder is None:
+            known = self._names[kind]
+            hint = did_you_mean(name, known) or f"; the bundle has: {listing(sorted(set(known.values())))}"
+            return f"there is no {kind} {name!r} in the bundle{hint}"
+        found = self._findings.entities.get((kind, folder))
+        return f"the {kind} {name!r} cannot be used: {found[0]}" if found else None
