@@ -1,0 +1,23 @@
+# Needs make and Python 3.11 or newer: where uv is missing, a private one is made in .uv/.
+UV := $(if $(shell uv --version 2>/dev/null),uv,.uv/bin/uv)
+RUN := $(UV) run --quiet --all-groups
+PYTHON ?= $(or $(shell command -v python3.11),python3)
+CODE := core plugins tests
+
+.PHONY: test lint fix
+
+test: $(filter .uv/%,$(UV))  ## all tests; ARGS="-k name" goes to pytest
+	$(RUN) pytest $(ARGS)
+
+lint: $(filter .uv/%,$(UV))  ## ruff, mypy --strict, pyright strict
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy $(CODE)
+	$(RUN) pyright
+
+fix: $(filter .uv/%,$(UV))  ## format, and mend what ruff can
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+
+.uv/bin/uv:
+	$(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet uv || $(PYTHON) -m pip install --quiet --target .uv uv
