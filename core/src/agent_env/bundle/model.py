@@ -149,7 +149,7 @@ class Split:
         return segment.template, segment.rows[index - (self._ends[position] - len(segment.rows))]
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[int, Segment, int, int]]:
-        """The parts of ``start..stop`` by segment: index of the part's first task, the segment, its first and last row."""
+        """The parts of ``start..stop``: index of the first task, the segment, its first row and the one past the last."""
         for end, segment in zip(self._ends, self.segments, strict=True):
             begin = end - len(segment.rows)
             low, high = max(start, begin), min(stop, end)
@@ -158,7 +158,7 @@ class Split:
 
 
 def split_type(name: str) -> SplitType:
-    """``train`` for ``all`` and names that begin with train, ``test`` for those that begin with test, else validation."""
+    """``train`` for ``all`` and names that begin with it, ``test`` for names that begin with it, else validation."""
     if name == "all" or name.startswith("train"):
         return "train"
     return "test" if name.startswith("test") else "validation"

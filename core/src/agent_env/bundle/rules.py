@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from agent_env.bundle.names import did_you_mean, listing
@@ -116,7 +117,7 @@ class Rules:
             self._report(None, None, "no step deploys the prompted agent; add a deploy_agent step before prompt_agent")
         if len(agents) == 1:
             self._agent_names(agents[0], own)
-        for earlier, later in zip(prompts, prompts[1:], strict=False):
+        for earlier, later in itertools.pairwise(prompts):
             if not self._graph.before(earlier, later):
                 self._report(
                     later, "depends_on", f"may prompt at the same time as {earlier.id!r}; name it in depends_on"
@@ -125,9 +126,9 @@ class Rules:
             self._report(own[-1], "context_id", "differs between prompts; AgentEnv plays one conversation")
 
     def _agent_names(self, agent: DeployAgent, prompts: list[PromptAgent]) -> None:
-        for step in prompts:
-            if not self._graph.before(agent, step):
-                self._report(step, "depends_on", f"does not run after {agent.id!r}, which deploys the agent")
+        for prompt in prompts:
+            if not self._graph.before(agent, prompt):
+                self._report(prompt, "depends_on", f"does not run after {agent.id!r}, which deploys the agent")
         for step in self._steps:
             name = getattr(step, "agent_name", None)
             if isinstance(step, DeployAgent) or (name is None and not isinstance(step, PromptAgent)):

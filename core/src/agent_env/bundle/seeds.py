@@ -18,7 +18,7 @@ from agent_env.bundle.names import listing
 from agent_env.errors import BundleError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -93,7 +93,7 @@ class SeedFile:
         text = str(key)
         if not text or not text.isprintable() or text != text.strip() or any(mark in text for mark in "*?[]"):
             raise self.problem(
-                f"the id {text!r} is empty, holds one of * ? [ ] or a control character, or begins or ends with a space",
+                f"the id {text!r} is empty, holds * ? [ ] or a control character, or begins or ends with a space",
                 self.line(index),
             )
         return text
@@ -104,11 +104,9 @@ class SeedFile:
         A line that is no JSON object has its line number here and is refused when it is asked for.
         """
         with self._open() as file:
-            number = 0
-            for raw in file:
+            for number, raw in enumerate(file):
                 if raw.strip(_BLANK):
                     yield _quick_key(raw, number)
-                number += 1
 
     def repeated_key(self) -> tuple[str, int, int] | None:
         """A key that two rows have, with their lines; `None` when all differ. Holds 8 bytes a row meanwhile."""
@@ -164,7 +162,7 @@ class SeedFile:
             raise self.problem("is not a JSON object", self.line(index))
         return cast("dict[str, Any]", row)
 
-    def missing(self, keys: Collection[str], index: int, row: dict[str, Any]) -> BundleError | None:
+    def missing(self, keys: Collection[str], index: int, row: Mapping[str, Any]) -> BundleError | None:
         """The error when ``row`` lacks one of ``keys``."""
         lacking = sorted(key for key in keys if key not in row)
         if not lacking:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from agent_env.bundle.names import did_you_mean
@@ -13,6 +12,8 @@ from agent_env.errors import PluginError, UnknownName
 from agent_env.plugin.step import StepModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_env.plugin.infos import StepInfo
 
 

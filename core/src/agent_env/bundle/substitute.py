@@ -54,7 +54,7 @@ class _Node:
     def __init__(self, keys: tuple[str, ...] | None, items: tuple[Any, ...]) -> None:
         self._keys = keys
         self._items = items
-        self.keys = frozenset(key for item in items if isinstance(item, (Leaf, _Node)) for key in item.keys)
+        self.keys: frozenset[str] = frozenset().union(*(keys_of(item) for item in items))
 
     def fill(self, values: Mapping[str, Any]) -> Any:
         filled = [item.fill(values) if isinstance(item, (Leaf, _Node)) else item for item in self._items]
@@ -75,8 +75,9 @@ def compiled(value: Any, pattern: re.Pattern[str]) -> Any:
         node = _Node(tuple(table), tuple(compiled(item, pattern) for item in table.values()))
         return node if node.keys else table
     if isinstance(value, list):
-        node = _Node(None, tuple(compiled(item, pattern) for item in cast("list[Any]", value)))
-        return node if node.keys else cast("list[Any]", value)
+        items = cast("list[object]", value)
+        node = _Node(None, tuple(compiled(item, pattern) for item in items))
+        return node if node.keys else items
     return value
 
 

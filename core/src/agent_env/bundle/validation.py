@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import BaseModel, ValidationError
-
-from agent_env.bundle.jsontext import Path
 from agent_env.bundle.names import did_you_mean, listing
 from agent_env.bundle.steps.criteria import RESPONSE_CRITERIA, SANDBOX_CRITERIA
+from pydantic import BaseModel, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pydantic_core import ErrorDetails
-
+    from agent_env.bundle.jsontext import Path
     from agent_env.plugin.step import StepModel
+    from pydantic_core import ErrorDetails
 
 _EXPECTED: Final = {
     "bool_type": "true or false",
@@ -53,7 +51,7 @@ def validate(model: type[StepModel], raw: Mapping[str, Any]) -> tuple[StepModel 
 
 
 def _explain(model: type[BaseModel], raw: Mapping[str, Any], errors: list[ErrorDetails]) -> list[Wrong]:
-    """pydantic's errors, one per place: the alternatives of a union are joined by "or"."""
+    """What pydantic found, one per place: the alternatives of a union are joined by "or"."""
     expected: dict[Path, list[str]] = {}
     found: list[Wrong] = []
     for error in errors:
@@ -109,10 +107,10 @@ def _place(raw: object, loc: tuple[int | str, ...]) -> Path:
     path: list[str | int] = []
     value = raw
     for part in loc:
-        if isinstance(value, dict) and part in cast("dict[Any, Any]", value):
-            value = cast("dict[Any, Any]", value)[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(cast("list[Any]", value)):
-            value = cast("list[Any]", value)[part]
+        if isinstance(value, dict) and part in (table := cast("dict[object, object]", value)):
+            value = table[part]
+        elif isinstance(value, list) and isinstance(part, int) and part < len(items := cast("list[object]", value)):
+            value = items[part]
         else:
             continue
         path.append(part)

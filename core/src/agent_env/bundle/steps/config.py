@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
-
-from agent_env.bundle.steps.fields import Many, Part, Positive, Text
+from agent_env.bundle.steps.fields import Many, Part, Positive, Text  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
+from pydantic import Field, model_validator
 
 
 class Directive(Part):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self, cast
 
+from agent_env.bundle.steps.fields import Many, Part, Text  # noqa: TC001, TC002 pydantic reads them
 from pydantic import BeforeValidator, Field, field_validator, model_validator
-
-from agent_env.bundle.steps.fields import Many, Part, Text
 
 FLAGS = ("ASCII", "A", "IGNORECASE", "I", "MULTILINE", "M", "DOTALL", "S", "UNICODE", "U", "VERBOSE", "X")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
-
-from agent_env.bundle.steps.fields import Many, NotPlayed, Part, Positive, Text, Version
+from agent_env.bundle.steps.fields import Many, NotPlayed, Part, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
+from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
 
 class ArtifactName(Part):
@@ -80,7 +79,7 @@ class LoadArtifact(StepModel):
 
 
 class RunCode(StepModel):
-    """Runs ``entrypoint`` of a script of the bundle and keeps its value under ``result_id`` (default: the step's id)."""
+    """Runs ``entrypoint`` of a script and keeps its value under ``result_id``, by default the step's id."""
 
     script_artifact_id: Text
     entrypoint: Text = "run"

@@ -17,10 +17,10 @@ _OTHER = (
 )
 
 NOT_PLAYED: Final[dict[str, str]] = {
-    **{
-        name: "is a step type of the format that AgentEnv does not play"
-        for name in [*_OTHER.split(), *(f"verify_a2a_{end}" for end in _A2A.split())]
-    },
+    **dict.fromkeys(
+        [*_OTHER.split(), *(f"verify_a2a_{end}" for end in _A2A.split())],
+        "is a step type of the format that AgentEnv does not play",
+    ),
     "run_container_unit_tests_verifier": "is not played until the Docker provider exists",
 }
 """Why each of them is refused, as the end of a sentence that begins with the name."""

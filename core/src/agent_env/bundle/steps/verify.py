@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Self, cast
 
-from pydantic import BeforeValidator, Field, model_validator
-
 from agent_env.bundle.steps.criteria import RESPONSE_CRITERIA, ResponseCriterion, SandboxCriterion
-from agent_env.bundle.steps.fields import Aggregator, Many, Positive, Text, Version
+from agent_env.bundle.steps.fields import Aggregator, Many, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
+from pydantic import BeforeValidator, Field, model_validator
 
 
 def _without_response_criteria(value: object) -> object:
     """One list may be split over several verifiers: what another verifier judges is skipped here."""
     if not isinstance(value, list):
         return value
-    items = cast("list[object]", value)
-    return [item for item in items if not (isinstance(item, dict) and _name(item) in RESPONSE_CRITERIA)]
+    return [item for item in cast("list[object]", value) if _name(item) not in RESPONSE_CRITERIA]
 
 
 def _name(item: object) -> str | None:
-    name = cast("dict[str, object]", item).get("criterion")
+    name = cast("dict[str, object]", item).get("criterion") if isinstance(item, dict) else None
     return name if isinstance(name, str) else None
 
 
