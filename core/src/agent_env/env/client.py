@@ -1,0 +1,409 @@
+"""The client of one running env: MCP tools, data operations and extensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, cast
+from urllib.parse import urlencode
+
+from agent_env.env import jsonrpc
+from agent_env.env.card import CARD_PATH
+from agent_env.env.jsonrpc import RpcError
+from agent_env.env.link import Link
+from agent_env.env.mcp_session import McpSession
+from agent_env.env.remote_card import CardError, RemoteCard
+from agent_env.env.transport import MAX_REPLY
+from agent_env.errors import EnvError, EnvRequestError
+from agent_env.plugin.tools import ToolResult, ToolSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from agent_env.env.http.replies import Reply
+    from agent_env.plugin.sandbox import Endpoint
+
+_CALL_TIMEOUT = 600.0
+_DATA_TIMEOUTS = {"data/reset": 30.0, "data/add": 120.0, "data/get": 30.0}
+_JSON = {"content-type": "application/json", "accept": "application/json"}
+_MOST_PAGES = 1000
+
+
+class EnvClient:
+    """Plays one env; use it from one event loop. Nothing is ever retried: after a failed call the env's state is
+    unknown.
+
+    Works with envs of this SDK, with envs of the public AgentEnv protocol, also behind a gateway, and with any MCP
+    server that speaks streamable HTTP; the last have tools only.
+
+    Args:
+        endpoint: where the env is.
+        name: its name for messages and for `service`.
+        max_reply: most bytes of one reply.
+
+    Attributes:
+        card: the env's card, `None` for a plain MCP server.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, name: str, max_reply: int = MAX_REPLY) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.card: RemoteCard | None = None
+        self.mcp_path = "/mcp"
+        self._link = Link(endpoint, name, max_reply)
+        self._session: McpSession | None = None
+
+    # -- opening and closing --
+
+    async def open(self, *, timeout: float = 30.0) -> None:
+        """Read the card and start an MCP session; each of the requests gets ``timeout`` seconds.
+
+        Raises:
+            EnvError: the env cannot be reached, or is no MCP server.
+        """
+        self._link.open()
+        try:
+            await self._read_card(timeout)
+            session = McpSession(self._link, self.mcp_path)
+            await session.open(timeout)
+            self._session = session
+        except BaseException:
+            await self._link.close()
+            raise
+
+    async def close(self, *, end_session: bool = True) -> None:
+        """Close the connections; idempotent.
+
+        Args:
+            end_session: tell the server, within five seconds; not worth it when the server is ended next.
+        """
+        session, self._session = self._session, None
+        try:
+            if session is not None:
+                await session.close(tell=end_session)
+        finally:
+            await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def mcp_url(self) -> str:
+        """The URL of the MCP endpoint; for an env on a unix socket `agent_env.env.relay` gives one to connect to."""
+        return self.endpoint.url.rstrip("/") + self.mcp_path
+
+    async def _read_card(self, timeout: float) -> None:
+        reply = await self._link.send("GET", CARD_PATH, what="card", timeout=timeout, headers={"accept": _JSON["accept"]})
+        if reply.status == 404:
+            return  # a plain MCP server
+        if reply.status != 200:
+            raise self._link.error(f"card: HTTP {reply.status}{_excerpt(reply)}")
+        try:
+            card = RemoteCard(_json(reply.body))
+            self.mcp_path = card.mcp_path
+        except (CardError, ValueError) as error:
+            raise self._link.error(str(error)) from error
+        self.card = card
+
+    # -- tools --
+
+    async def list_tools(self, *, timeout: float = 30.0) -> Sequence[ToolSpec]:
+        """The tools that the env serves now.
+
+        Raises:
+            EnvError: the env failed or answered nonsense.
+        """
+        tools: list[ToolSpec] = []
+        params: dict[str, Any] = {}
+        for _ in range(_MOST_PAGES):
+            result = await self._mcp("tools/list", params, timeout)
+            page = result.get("tools")
+            if not isinstance(page, list):
+                raise self._link.error("tools/list: the result has no list of tools")
+            tools.extend(self._tool(item) for item in cast("list[object]", page))
+            cursor = result.get("nextCursor")
+            if not cursor:
+                return tools
+            params = {"cursor": cursor}
+        raise self._link.error(f"tools/list: more than {_MOST_PAGES} pages")
+
+    def _tool(self, raw: object) -> ToolSpec:
+        fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+        name, schema = fields.get("name"), fields.get("inputSchema")
+        if not isinstance(name, str) or not name:
+            raise self._link.error("tools/list: a tool has no name")
+        if schema is not None and not isinstance(schema, dict):
+            raise self._link.error(f"tools/list: the inputSchema of {name!r} is no object")
+        description = fields.get("description")
+        return ToolSpec(
+            name,
+            description if isinstance(description, str) else "",
+            cast("dict[str, Any]", schema) if schema else {"type": "object", "properties": {}},
+        )
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], *, timeout: float | None = None
+    ) -> ToolResult:
+        """Call a tool. What the caller did wrong, wrong arguments included, is a result with ``is_error``.
+
+        Args:
+            name: the tool.
+            arguments: JSON values.
+            timeout: seconds; default 600.
+
+        Raises:
+            EnvTimeout: no answer in time; whether the call took effect is unknown.
+            EnvError: the env failed or answered nonsense.
+        """
+        what = f"tool {name}"
+        params = {"name": name, "arguments": dict(arguments)}
+        try:
+            jsonrpc.dumps(params).decode("ascii", "ignore")
+            result = await self._mcp("tools/call", params, _CALL_TIMEOUT if timeout is None else timeout, what)
+        except (ValueError, TypeError) as error:
+            return _mistake(f"{name}: the arguments are no JSON: {error}")
+        except _CallerMistake as error:
+            return _mistake(str(error))
+        return self._tool_result(result, what)
+
+    def _tool_result(self, result: dict[str, Any], what: str) -> ToolResult:
+        content: object = result.get("content")
+        parts = cast("list[object]", content) if isinstance(content, list) else None
+        if content is None:
+            parts = []
+        if parts is None or not all(
+            isinstance(part, dict) and isinstance(cast("dict[str, Any]", part).get("type"), str) for part in parts
+        ):
+            raise self._link.error(f"{what}: the result's content is no list of content parts")
+        if any(part.get("type") == "text" and not isinstance(part.get("text"), str) for part in _dicts(parts)):
+            raise self._link.error(f"{what}: a text part of the result has no text")
+        meta = result.get("_meta")
+        return ToolResult(
+            content=_dicts(parts),
+            structured=result.get("structuredContent"),
+            is_error=result.get("isError") is True,
+            meta=cast("dict[str, Any]", meta) if isinstance(meta, dict) else None,
+        )
+
+    async def _mcp(
+        self, method: str, params: dict[str, Any], timeout: float, what: str | None = None
+    ) -> dict[str, Any]:
+        if self._session is None:
+            raise self._link.error(f"{what or method}: the client is not open")
+        try:
+            return await self._session.request(method, params, timeout=timeout, what=what)
+        except RpcError as error:
+            if error.code == jsonrpc.INVALID_PARAMS and method == "tools/call":
+                # Many MCP servers answer wrong arguments and unknown tools so: the caller's mistake, not theirs.
+                raise _CallerMistake(error.message) from error
+            raise self._link.error(f"{what or method}: {error.message} (code {error.code})") from error
+
+    # -- data --
+
+    async def data_reset(self, *, timeout: float | None = None) -> None:
+        """Make the env forget all data.
+
+        Raises:
+            EnvRequestError: the env refused; EnvError: it does not serve this, or failed.
+        """
+        await self._data("data/reset", {}, timeout)
+
+    async def data_add(self, parts: Sequence[Mapping[str, Any]], *, timeout: float | None = None) -> None:
+        """Load data into the env.
+
+        Raises:
+            EnvRequestError: the env refused; EnvError: it does not serve this, or failed.
+        """
+        await self._data("data/add", {"parts": [dict(part) for part in parts]}, timeout)
+
+    async def data_get(self, *, timeout: float | None = None) -> Sequence[Mapping[str, Any]]:
+        """The env's data, as parts.
+
+        Raises:
+            EnvRequestError: the env refused; EnvError: it does not serve this, or failed.
+        """
+        result = await self._data("data/get", {}, timeout)
+        parts = result.get("parts")
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in cast("list[object]", parts)):
+            raise self._link.error("data/get: the result has no list of parts")
+        return cast("list[dict[str, Any]]", parts)
+
+    async def _data(self, operation: str, params: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+        card = self._need_card(operation)
+        if len(card.children) == 1:  # a gateway in front of one server
+            card = card.children[0]
+        if card.operations is not None and operation not in card.operations:
+            served = ", ".join(card.operations) or "none"
+            raise self._link.error(f"{operation} is not served by this env (served: {served})")
+        try:
+            body = jsonrpc.dumps({"jsonrpc": "2.0", "id": 1, "method": operation, "params": params})
+        except (TypeError, ValueError) as error:
+            raise self._link.error(f"{operation}: the parts are no JSON: {error}") from error
+        seconds = _DATA_TIMEOUTS[operation] if timeout is None else timeout
+        reply = await self._link.send(
+            "POST", card.rpc_path, what=operation, timeout=seconds, headers=_JSON, body=body
+        )
+        if reply.status >= 400:
+            raise self._refused(operation, reply)
+        message = self._read(reply, operation)
+        if not isinstance(message, dict):
+            raise self._link.error(f"{operation}: the reply is no JSON-RPC object")
+        fields = cast("dict[str, Any]", message)
+        if fields.get("error") is not None:
+            raise self._rpc_refused(operation, fields["error"])
+        result = fields.get("result")
+        if not isinstance(result, dict):
+            raise self._link.error(f"{operation}: the reply has no result object")
+        return cast("dict[str, Any]", result)
+
+    def _rpc_refused(self, operation: str, raw: object) -> EnvRequestError:
+        error = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {"message": raw}
+        data: object = error.get("data")
+        detail = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        number = error.get("code")
+        text = f"env {self.name!r}: {operation}: {error.get('message')}"
+        if detail.get("detail"):
+            text += f" ({detail['detail']})"
+        code = detail.get("code") or number
+        refused = isinstance(number, int) and -32700 <= number <= -32600  # it never reached the handler
+        return EnvRequestError(
+            text, code=code if isinstance(code, str | int) else None, applied="no" if refused else "unknown"
+        )
+
+    # -- extensions --
+
+    def services(self) -> tuple[str, ...]:
+        """Names that a task may call services by: a gateway's children, else the env itself."""
+        if self.card is None:
+            return ()
+        return tuple(child.name for child in self.card.children) or (self.card.name or self.name,)
+
+    def advertises(self, uri: str, *, service: str | None = None) -> bool:
+        """Whether the env, or the service behind its gateway, lists an extension."""
+        return any(card.advertises(uri) for card in self._cards(service))
+
+    async def call_extension(
+        self,
+        uri: str,
+        params: Mapping[str, Any],
+        *,
+        method: str | None = None,
+        timeout: float = 30.0,
+        service: str | None = None,
+    ) -> Any:
+        """Call a method of an extension.
+
+        Args:
+            uri: the extension.
+            params: JSON values; a GET method gets them in the query string.
+            method: one of its methods; default: the first that the card lists.
+            timeout: seconds.
+            service: name of a service behind a gateway; default: whichever lists the extension.
+
+        Returns:
+            The JSON value that the env answered.
+
+        Raises:
+            EnvRequestError: the env refused, with its code and whether the request took effect.
+            EnvTimeout: no answer in time.
+            EnvError: there is no such extension, or the env failed.
+        """
+        what = f"extension {uri}"
+        self._need_card(what)
+        cards = self._cards(service)
+        card = next((card for card in cards if card.advertises(uri)), cards[0] if cards else None)
+        if card is None:
+            known = ", ".join(self.services())
+            raise self._link.error(f"{what}: there is no service {service!r} (there are: {known})")
+        try:
+            found = card.method(uri, method)
+            target, body = _request_of(found.verb, found.path, params)
+        except CardError as error:
+            raise self._link.error(str(error)) from error
+        except (TypeError, ValueError) as error:
+            raise self._link.error(f"{what}: the params are no JSON: {error}") from error
+        reply = await self._link.send(found.verb, target, what=what, timeout=timeout, headers=_JSON, body=body)
+        if reply.status >= 400:
+            raise self._refused(what, reply)
+        return self._read(reply, what) if reply.body else {}
+
+    def _cards(self, service: str | None) -> tuple[RemoteCard, ...]:
+        """Cards that may serve a call, the likeliest first."""
+        if self.card is None:
+            return ()
+        if service is None:
+            return (self.card, *self.card.children)
+        children = tuple(child for child in self.card.children if child.name == service)
+        own = service in (self.card.name, self.name) and not children
+        return (self.card,) if own else children
+
+    def _refused(self, what: str, reply: Reply) -> EnvRequestError:
+        body: object = None
+        try:
+            body = _json(reply.body)
+        except ValueError:
+            pass
+        raw = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
+        fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+        code, applied = fields.get("code"), fields.get("applied")
+        text = str(fields.get("message") or "").strip() or _excerpt(reply).removeprefix(": ") or "no message"
+        hint = f" ({fields['hint']})" if fields.get("hint") else ""
+        return EnvRequestError(
+            f"env {self.name!r}: {what}: {text}{hint} [HTTP {reply.status}{f', {code}' if code else ''}]",
+            code=code if isinstance(code, str | int) else None,
+            applied=applied if applied in ("yes", "no") else "unknown",
+            retryable=fields.get("retryable") is True,
+        )
+
+    # -- small things --
+
+    def _need_card(self, what: str) -> RemoteCard:
+        if self.card is None:
+            if self._session is None:
+                raise self._link.error(f"{what}: the client is not open")
+            raise self._link.error(
+                f"{what}: it is a plain MCP server without an AgentEnv card: it has tools, but neither data operations "
+                "nor extensions"
+            )
+        return self.card
+
+    def _read(self, reply: Reply, what: str) -> Any:
+        try:
+            return _json(reply.body)
+        except ValueError as error:
+            raise self._link.error(f"{what}: the reply is no JSON: {error}{_excerpt(reply)}") from error
+
+
+class _CallerMistake(EnvError):
+    """The server refused the call's parameters."""
+
+
+def _json(body: bytes) -> Any:
+    return jsonrpc.loads(body)
+
+
+def _dicts(parts: list[object]) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", parts)
+
+
+def _mistake(text: str) -> ToolResult:
+    return ToolResult(content=[{"type": "text", "text": text}], is_error=True)
+
+
+def _excerpt(reply: Reply) -> str:
+    text = reply.body[:500].decode(errors="replace").strip()
+    return f": {text}" if text else ""
+
+
+def _request_of(verb: str, path: str, params: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Target and body of a call."""
+    if verb != "GET":
+        return path, jsonrpc.dumps(dict(params))
+    words = [(key, value if isinstance(value, str) else jsonrpc.dumps(value).decode()) for key, value in params.items()]
+    query = urlencode(words)
+    return (f"{path}{'&' if '?' in path else '?'}{query}" if query else path), b""
