@@ -43,7 +43,10 @@ class PluginGroup(click.Group):
             return self._group(cmd_name)
         loaded: object = registry.load("command", name)
         if not isinstance(loaded, click.Command):
-            raise PluginLoadError(f"command {name!r}: expected a click.Command, found a {type(loaded).__name__}")
+            raise PluginLoadError(
+                f"command {name!r} of {registry.provider('command', name)}: "
+                f"expected a click.Command, found a {type(loaded).__name__}"
+            )
         return loaded
 
     def resolve_command(

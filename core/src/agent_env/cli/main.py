@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _DISABLE = "AGENTENV_DISABLE_PLUGINS"
+_COMPLETE = "_AGENTENV_COMPLETE"
 
 
 @dataclass
@@ -109,4 +110,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """The console script."""
+    instruction = os.environ.get(_COMPLETE)
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(root, {}, "agentenv", _COMPLETE, instruction))
     sys.exit(run(sys.argv[1:]))

@@ -14,30 +14,33 @@ _SHOWN: Final = frozenset({"sandbox", "reward", "parser", "trainer"})
 _BROKEN: Final = frozenset({"failed", "clash"})
 
 
-@click.command("list")
+_HELP: Final = """List plugins: what each offers, the distribution it comes from, and whether it works.
+
+What failed, is switched off or clashes is always shown. Without --check nothing is imported but the plugins' lists
+of what they offer, and the exit code is 0 whatever they say.
+
+\b
+--json prints a list of objects, all values strings, with the keys
+  kind          sandbox, reward, parser, trainer, step, command, or
+                plugin for a plugin as a whole
+  name          what users write; the entry point for a plugin as a whole
+  summary       one line
+  distribution  the package that was installed
+  version       its version
+  entry_point   name of its entry point in the group agentenv
+  status        ok, failed, disabled or clash
+  reason        why it is not ok
+  home_page     address of the project
+A value that is not known is an empty string. Keys are only ever added.
+"""
+
+
+@click.command("list", help=_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list instead of a table.")
 @click.option("--check", is_flag=True, help="Import everything offered, and exit 1 when anything failed or clashes.")
 @click.option("--all", "show_all", is_flag=True, help="Also show task steps and commands that are fine.")
 def command(*, as_json: bool, check: bool, show_all: bool) -> None:
-    r"""List plugins: what each offers, the distribution it comes from, and whether it works.
-
-    What failed, is switched off or clashes is always shown. Without --check nothing is imported but the plugins' lists
-    of what they offer, and the exit code is 0 whatever they say.
-
-    \b
-    --json prints a list of objects, all values strings, with the keys
-      kind          sandbox, reward, parser, trainer, step, command, or
-                    plugin for a plugin as a whole
-      name          what users write; the entry point for a plugin as a whole
-      summary       one line
-      distribution  the package that was installed
-      version       its version
-      entry_point   name of its entry point in the group agentenv
-      status        ok, failed, disabled or clash
-      reason        why it is not ok
-      home_page     address of the project
-    A value that is not known is an empty string. Keys are only ever added.
-    """
+    """List plugins."""
     from agent_env.cli.errors import print_warning
     from agent_env.cli.output import print_json, print_table
     from agent_env.registry import default_registry

@@ -101,6 +101,14 @@ class Registry:
         """
         return self._import(self._claim(kind, name), import_string)
 
+    def provider(self, kind: Kind, name: str) -> str:
+        """Distribution and version that give a name, for messages.
+
+        Raises:
+            UnknownName, NameClash: as `info`.
+        """
+        return self._claim(kind, name).source.label
+
     # -- telling ------------------------------------------------------------------------------------------------------
 
     def report(self, *, load: bool = False) -> Sequence[PluginRow]:
