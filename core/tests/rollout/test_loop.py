@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def add(a: int, b: int) -> int:
+    return a + b
+
+
 def script(*replies: Any) -> Callable[..., Any]:
     """A policy that gives its replies one after the other."""
     left = list(replies)
@@ -28,7 +32,7 @@ def script(*replies: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("session", ["v1", "v2"])
 def test_a_whole_episode_is_trained_token_for_token(play: Any, session: str) -> None:
-    episodes = FakeEpisodes({"add": lambda a, b: a + b})
+    episodes = FakeEpisodes({"add": add})
     replies = script(
         calls(("add", '{"a":1,"b": 2}'), content="\n\nLet me  add. "),
         calls(("add", {"a": 3, "b": 4}), ("add", {"a": 5, "b": 6})),
@@ -49,7 +53,14 @@ def test_a_whole_episode_is_trained_token_for_token(play: Any, session: str) -> 
 
 def test_every_request_has_the_same_tools_and_the_sampling_fields(play: Any) -> None:
     episodes = FakeEpisodes({"look": lambda: "a wall"})
-    request = {"temperature": 0.7, "top_k": -1, "no_stop_trim": True, "max_tokens": 512, "messages": [], "stream": True}
+    request: dict[str, Any] = {
+        "temperature": 0.7,
+        "top_k": -1,
+        "no_stop_trim": True,
+        "max_tokens": 512,
+        "messages": [],
+        "stream": True,
+    }
     played = asyncio.run(play(episodes, script(call("look"), say("done")), request=request))
     first, second = played.session.requests
     assert first["tools"] == second["tools"] == episodes.schemas
@@ -178,15 +189,11 @@ def test_max_seq_len_is_watched_by_usage(play: Any) -> None:
 
 
 @pytest.mark.parametrize("session", ["v1", "v2"])
-@pytest.mark.parametrize(
-    "fault", [Fault.error(502), Fault.plain_error(500), Fault.error(503), Fault.dropped("before")]
-)
+@pytest.mark.parametrize("fault", [Fault.error(502), Fault.plain_error(500), Fault.error(503), Fault.dropped("before")])
 @pytest.mark.parametrize("place", [0, 1])
 def test_passing_errors_are_retried_on_the_same_messages(play: Any, session: str, fault: Fault, place: int) -> None:
     episodes = FakeEpisodes({"look": lambda: "a wall"})
-    played = asyncio.run(
-        play(episodes, script(call("look"), say("done")), faults={place: fault}, session=session)
-    )
+    played = asyncio.run(play(episodes, script(call("look"), say("done")), faults={place: fault}, session=session))
     assert (played.result.reward, played.result.model_retries, played.session.chats) == (1.0, 1, 3)
     (sample,) = played.samples
     assert sample.trained_tokens == played.session.generated
@@ -195,7 +202,7 @@ def test_passing_errors_are_retried_on_the_same_messages(play: Any, session: str
 
 def test_errors_that_stay_are_a_failure_of_the_model(play: Any) -> None:
     episodes = FakeEpisodes({"look": lambda: "a wall"})
-    played = asyncio.run(play(episodes, script(), faults=lambda _id, _number: Fault.error(502), retries=1))
+    played = asyncio.run(play(episodes, script(), faults=dict.fromkeys(range(9), Fault.error(502)), retries=1))
     assert played.result.failure is not None
     assert played.result.failure.kind == "model"
     assert "502" in played.result.failure.message

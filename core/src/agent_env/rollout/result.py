@@ -93,6 +93,7 @@ def result_dict(result: Result) -> dict[str, Any]:
     }
     if result.failure is not None:
         answer["agentenv_failure"] = str(result.failure)
+        metrics["retryable"] = result.failure.retryable
     elif result.reward is None:
         answer["agentenv_failure"] = "no_reward: the episode ended without a reward"
     return cast("dict[str, Any]", json_safe(answer))

@@ -156,7 +156,7 @@ class FakeSession:
             return FakeTurn(done=True, failure=self._episodes.end)
         reward = self._episodes.reward
         value = reward(self.responses) if callable(reward) else reward
-        scores = {} if value is None else {"grade": value}
+        scores: dict[str, float] = {} if value is None else {"grade": value}
         return FakeTurn(done=True, reward=value, scores=scores, timings={"verifier_s": 0.5})
 
     def _check(self) -> None:

@@ -1,0 +1,113 @@
+"""The adapter: rows, and rehearsals through the functions that Miles loads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_env.errors import UsageError
+from agent_env.plugin.trainer import RehearsalGroup, TrainerAdapter
+from agent_env.rollout.rows import write_row_files
+from agent_env.training.miles.rows import MilesRow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from agent_env.plugin.trainer import RehearsalPlan, RehearsalSample, RowSettings
+    from agent_env.training.miles.generate import Generated
+    from agent_env.training.miles.sample import Sample
+
+SESSIONS = ("v1", "v2")
+_NO_DEADLINE = None
+"""The agent function has its own; the stand-in answers or the connection breaks."""
+
+
+class MilesAdapter(TrainerAdapter):
+    """Miles."""
+
+    name = "miles"
+
+    async def write_rows(
+        self, url: str, out: Path, settings: RowSettings, *, progress: Callable[[str, int, int], None] | None = None
+    ) -> Sequence[Path]:
+        return await write_row_files(url, out, settings, MilesRow(url, settings), progress=progress)
+
+    async def rehearse(self, plan: RehearsalPlan) -> AsyncIterator[RehearsalSample | RehearsalGroup]:
+        """See `TrainerAdapter.rehearse`; the stand-in model has Miles' sessions, ``v1`` (default) or ``v2``."""
+        session = plan.session or "v1"
+        if session not in SESSIONS:
+            raise UsageError(f"Miles has the sessions {' and '.join(SESSIONS)}, got {session!r}")
+        groups = await _groups(plan)
+        events: asyncio.Queue[RehearsalSample | RehearsalGroup | None] = asyncio.Queue()
+        work = asyncio.get_running_loop().create_task(_play(plan, session, groups, events))
+        work.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+        finally:
+            work.cancel()
+            await asyncio.wait({work})
+        if not work.cancelled():
+            work.result()
+
+
+async def _groups(plan: RehearsalPlan) -> list[list[Sample]]:
+    """The samples of each group, made from rows that were really written."""
+    from agent_env.training.miles.sample import Sample
+
+    with tempfile.TemporaryDirectory(prefix="agentenv-rehearse-") as folder:
+        row = MilesRow(plan.url, plan.rows)
+        files = await write_row_files(plan.url, Path(folder), plan.rows, row, only={plan.split: plan.groups})
+        if not files:
+            raise UsageError(f"the server has no split {plan.split!r}")
+        lines = await asyncio.to_thread(files[0].read_text, encoding="utf-8")
+    groups: list[list[Sample]] = []
+    for number, line in enumerate(lines.splitlines()):
+        samples: list[Sample] = []
+        for place in range(plan.samples):
+            fields: dict[str, Any] = json.loads(line)
+            index = number * plan.samples + place
+            samples.append(Sample(fields["messages"], fields["metadata"], group_index=number, index=index))
+        groups.append(samples)
+    return groups
+
+
+async def _play(
+    plan: RehearsalPlan,
+    session: str,
+    groups: list[list[Sample]],
+    events: asyncio.Queue[RehearsalSample | RehearsalGroup | None],
+) -> None:
+    import httpx
+    from agent_env.testing.standin import StandInModel
+    from agent_env.training.miles import agent
+    from agent_env.training.miles.generate import filter_args, generate
+
+    limit = asyncio.Semaphore(plan.concurrency or max(1, len(groups) * plan.samples))
+    args = filter_args(plan.samples)
+    limits = httpx.Limits(max_connections=None)
+    async with (
+        StandInModel(plan.reply, session) as model,
+        httpx.AsyncClient(base_url=model.url, timeout=_NO_DEADLINE, trust_env=False, limits=limits) as http,
+    ):
+
+        async def one(sample: Sample) -> Generated:
+            async with limit:
+                generated = await generate(http, sample, session, args)
+            events.put_nowait(generated.report)
+            return generated
+
+        async def group(samples: list[Sample]) -> None:
+            async with asyncio.TaskGroup() as tasks:
+                started = [tasks.create_task(one(sample)) for sample in samples]
+            played = [task.result() for task in started]
+            kept = agent.keep_scored_groups(args, [generated.element for generated in played])
+            reports = tuple(generated.report for generated in played)
+            events.put_nowait(RehearsalGroup(str(samples[0].metadata["task_id"]), kept, reports))
+
+        async with asyncio.TaskGroup() as tasks:
+            for samples in groups:
+                tasks.create_task(group(samples))
