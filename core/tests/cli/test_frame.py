@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 AddPlugin = Callable[[str, str, str, str], None]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    import subprocess
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 AddPlugin = Callable[[str, str, str, str], None]
@@ -51,8 +53,7 @@ def test_the_table(agentenv: Run, add_plugin: AddPlugin) -> None:
         "plugin",
         "bad",
         "bad-env 0.1",
-        "failed: cannot be imported: it needs the package 'no_such_sdk', which is not installed: "
-        'pip install "no_such_sdk"',
+        "failed: cannot be imported: it needs the package 'no_such_sdk', which is not installed: pip install \"bad-env\"",
     ] in cells
     assert ["plugin", "off", "off-env 0.2", "disabled: switched off by AGENTENV_DISABLE_PLUGINS=off"] in cells
     assert not [line for line in lines if line.startswith(("command", "step"))]

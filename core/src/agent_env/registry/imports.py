@@ -60,16 +60,19 @@ def why(error: BaseException, source: Source, module: str = "") -> str:
 
 
 def _wanted(module: str, source: Source) -> str:
-    """What to install for ``module``: the plugin's distribution, with the extra that asks for the module."""
+    """What to install for ``module``: the plugin's distribution, with the extra that asks for the module.
+
+    Never the module's own name: it need not be the name of a package, or not of the right one.
+    """
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
         lines = requires(source.distribution) or []
     except (PackageNotFoundError, ValueError):
-        return module
+        return source.distribution
     for line in lines:
         name = _REQUIREMENT.match(line)
         if name is not None and normalized(name[1]) == normalized(module):
             extra = _EXTRA.search(line)
             return f"{source.distribution}[{extra[1]}]" if extra is not None else source.distribution
-    return module
+    return source.distribution
