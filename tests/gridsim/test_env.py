@@ -12,13 +12,12 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from agent_env.env.client import EnvClient
 from agent_env.errors import EnvRequestError
 from agent_env.plugin.sandbox import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
     from agent_env.plugin.tools import ToolResult
@@ -27,7 +26,7 @@ LOAD = "urn:gridsim:load-day/v1"
 
 
 @contextmanager
-def server_process(bundle: Path, folder: Path, **variables: str) -> Iterator[None]:
+def server_process(bundle: Path, folder: Path, **variables: str) -> Generator[None]:
     """``server.py`` in a process of its own, started in the env's folder as its ``agentenv.toml`` says."""
     environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **variables}
     with (
@@ -45,7 +44,7 @@ def server_process(bundle: Path, folder: Path, **variables: str) -> Iterator[Non
 
 
 @asynccontextmanager
-async def env_client(bundle: Path, folder: Path) -> AsyncIterator[EnvClient]:
+async def env_client(bundle: Path, folder: Path) -> AsyncGenerator[EnvClient]:
     path = folder / "env.sock"
     with server_process(bundle, folder, AGENTENV_UDS=str(path)):
         deadline = time.monotonic() + 20
@@ -74,7 +73,8 @@ def wait_for_port(port: int) -> None:
 @pytest.fixture
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+        port: int = listener.getsockname()[1]
+    return port
 
 
 async def graded(client: EnvClient) -> Any:
@@ -82,7 +82,7 @@ async def graded(client: EnvClient) -> Any:
     return part["data"]
 
 
-def told(result: ToolResult) -> dict[str, Any]:
+def told(result: ToolResult) -> Any:
     assert not result.is_error, result.text
     return result.structured
 
@@ -119,11 +119,12 @@ def test_a_day_from_loading_to_grading(bundle_path: Path, tmp_path: Path, row: d
             for left in range(4, -1, -1):
                 checked = told(await client.call_tool("check_schedule", {"plan": best}))
                 assert (checked["feasible"], checked["checks_left"]) == (True, left)
-            assert checked["charge"] == list(market.play(day, best).soc)
+                assert checked["charge"] == list(market.play(day, best).soc)
             assert "all 5 checks" in refused(await client.call_tool("check_schedule", {"plan": best}))
 
             submitted = told(await client.call_tool("submit_schedule", {"plan": best}))
-            assert submitted == {"final": True, "feasible": True, "profit": checked["profit"]}
+            profit = market.dollars(day, market.best_worth(day))
+            assert submitted == {"final": True, "feasible": True, "profit": profit}
             for name in ("read_day", "check_schedule", "submit_schedule"):
                 arguments = {} if name == "read_day" else {"plan": [0] * 24}
                 assert "the day is over" in refused(await client.call_tool(name, arguments))

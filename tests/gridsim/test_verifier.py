@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 IDLE = {"loaded": True, "submitted": True, "feasible": True, "profit": 0.0, "best_profit": 9.0, "score": 0.2}
 
 
 @contextmanager
-def env_that_answers(body: str, status: int = 200) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+def env_that_answers(body: str, status: int = 200) -> Generator[tuple[str, list[tuple[str, Any]]]]:
     seen: list[tuple[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
