@@ -61,11 +61,9 @@ class ToolAccess:
         role, tools = fields.get("role"), fields.get("tools")
         if not isinstance(role, str) or not role.strip():
             raise ExtensionError("'role' must be a role's name or '*'", code="invalid_params")
-        names = [EVERY] if tools == EVERY else cast("list[object]", tools)
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ExtensionError("'tools' must be a list of tool names or '*'", code="invalid_params")
+        names = [EVERY] if tools == EVERY else _names(tools)
         self.changes += 1
-        for name in cast("list[str]", names):
+        for name in names:
             self._apply(role, name, disabled=action == "disable")
         rules = self._disabled.get(role, {})
         return {
@@ -84,3 +82,11 @@ class ToolAccess:
                 for rules in self._disabled.values():
                     rules[tool] = disabled
             self._disabled.setdefault(role, {})[tool] = disabled
+
+
+def _names(value: object) -> list[str]:
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    names = [item for item in items if isinstance(item, str)]
+    if len(names) != len(items):
+        raise ExtensionError("'tools' must be a list of tool names or '*'", code="invalid_params")
+    return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlencode
 
@@ -98,7 +99,9 @@ class EnvClient:
         return self.endpoint.url.rstrip("/") + self.mcp_path
 
     async def _read_card(self, timeout: float) -> None:
-        reply = await self._link.send("GET", CARD_PATH, what="card", timeout=timeout, headers={"accept": _JSON["accept"]})
+        reply = await self._link.send(
+            "GET", CARD_PATH, what="card", timeout=timeout, headers={"accept": _JSON["accept"]}
+        )
         if reply.status == 404:
             return  # a plain MCP server
         if reply.status != 200:
@@ -119,7 +122,7 @@ class EnvClient:
             EnvError: the env failed or answered nonsense.
         """
         tools: list[ToolSpec] = []
-        params: dict[str, Any] = {}
+        params = b"{}"
         for _ in range(_MOST_PAGES):
             result = await self._mcp("tools/list", params, timeout)
             page = result.get("tools")
@@ -129,7 +132,7 @@ class EnvClient:
             cursor = result.get("nextCursor")
             if not cursor:
                 return tools
-            params = {"cursor": cursor}
+            params = jsonrpc.dumps({"cursor": cursor})
         raise self._link.error(f"tools/list: more than {_MOST_PAGES} pages")
 
     def _tool(self, raw: object) -> ToolSpec:
@@ -146,9 +149,7 @@ class EnvClient:
             cast("dict[str, Any]", schema) if schema else {"type": "object", "properties": {}},
         )
 
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, Any], *, timeout: float | None = None
-    ) -> ToolResult:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], *, timeout: float | None = None) -> ToolResult:
         """Call a tool. What the caller did wrong, wrong arguments included, is a result with ``is_error``.
 
         Args:
@@ -161,12 +162,12 @@ class EnvClient:
             EnvError: the env failed or answered nonsense.
         """
         what = f"tool {name}"
-        params = {"name": name, "arguments": dict(arguments)}
         try:
-            jsonrpc.dumps(params).decode("ascii", "ignore")
-            result = await self._mcp("tools/call", params, _CALL_TIMEOUT if timeout is None else timeout, what)
+            params = jsonrpc.dumps_text({"name": name, "arguments": dict(arguments)})
         except (ValueError, TypeError) as error:
             return _mistake(f"{name}: the arguments are no JSON: {error}")
+        try:
+            result = await self._mcp("tools/call", params, _CALL_TIMEOUT if timeout is None else timeout, what)
         except _CallerMistake as error:
             return _mistake(str(error))
         return self._tool_result(result, what)
@@ -190,9 +191,7 @@ class EnvClient:
             meta=cast("dict[str, Any]", meta) if isinstance(meta, dict) else None,
         )
 
-    async def _mcp(
-        self, method: str, params: dict[str, Any], timeout: float, what: str | None = None
-    ) -> dict[str, Any]:
+    async def _mcp(self, method: str, params: bytes, timeout: float, what: str | None = None) -> dict[str, Any]:
         if self._session is None:
             raise self._link.error(f"{what or method}: the client is not open")
         try:
@@ -245,9 +244,7 @@ class EnvClient:
         except (TypeError, ValueError) as error:
             raise self._link.error(f"{operation}: the parts are no JSON: {error}") from error
         seconds = _DATA_TIMEOUTS[operation] if timeout is None else timeout
-        reply = await self._link.send(
-            "POST", card.rpc_path, what=operation, timeout=seconds, headers=_JSON, body=body
-        )
+        reply = await self._link.send("POST", card.rpc_path, what=operation, timeout=seconds, headers=_JSON, body=body)
         if reply.status >= 400:
             raise self._refused(operation, reply)
         message = self._read(reply, operation)
@@ -344,10 +341,8 @@ class EnvClient:
 
     def _refused(self, what: str, reply: Reply) -> EnvRequestError:
         body: object = None
-        try:
+        with contextlib.suppress(ValueError):
             body = _json(reply.body)
-        except ValueError:
-            pass
         raw = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
         fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
         code, applied = fields.get("code"), fields.get("applied")

@@ -121,5 +121,5 @@ def _without_nulls(value: Any) -> Any:
         fields = cast("dict[str, Any]", value)
         return {key: _without_nulls(item) for key, item in fields.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in cast("list[Any]", value)]
+        return [_without_nulls(item) for item in value]
     return value

@@ -50,6 +50,20 @@ def dumps(value: Any) -> bytes:
         raise ValueError("nested too deeply, or it contains itself") from None
 
 
+def dumps_text(value: Any) -> bytes:
+    """A JSON value in UTF-8, all of whose strings are Unicode text.
+
+    Raises:
+        TypeError, ValueError: the value has no such form.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a string holds half a character (a lone surrogate)") from None
+    except RecursionError:
+        raise ValueError("nested too deeply, or it contains itself") from None
+
+
 def result_body(request_id: Any, result: bytes) -> bytes:
     """The reply that carries a result which is JSON already."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (dumps(request_id), result)

@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.env import jsonrpc
-from agent_env.env.access import ToolAccess
 from agent_env.env.card import listed_tool, tool_name
 from agent_env.env.context import caller
 from agent_env.env.exceptions import ToolError
@@ -20,6 +19,7 @@ from agent_env.env.running import log_defect
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agent_env.env.access import ToolAccess
     from agent_env.env.http.requests import Request
     from agent_env.env.running import Runner
     from agent_env.env.spec import EnvSpec

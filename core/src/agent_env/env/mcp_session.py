@@ -48,7 +48,7 @@ class McpSession:
             "clientInfo": {"name": "agentenv", "version": "1"},
         }
         try:
-            result = await self.request("initialize", params, timeout=timeout)
+            result = await self.request("initialize", jsonrpc.dumps(params), timeout=timeout)
         except RpcError as error:
             raise self._link.error(f"initialize: {error.message} (code {error.code})") from error
         version = result.get("protocolVersion")
@@ -74,10 +74,8 @@ class McpSession:
                 )
         self.session_id = None
 
-    async def request(
-        self, method: str, params: dict[str, Any], *, timeout: float, what: str | None = None
-    ) -> dict[str, Any]:
-        """Send a request and give its result.
+    async def request(self, method: str, params: bytes, *, timeout: float, what: str | None = None) -> dict[str, Any]:
+        """Send a request, whose ``params`` are JSON already, and give its result.
 
         Raises:
             RpcError: the server answered with an error.
@@ -86,10 +84,10 @@ class McpSession:
         """
         what = what or method
         request_id = next(self._ids)
-        body = jsonrpc.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        body = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (request_id, method.encode(), params)
         stream = _ReplyStream(request_id, lambda message: self._answer(message, timeout))
         reply = await self._link.send(
-            "POST", self._path, what=what, timeout=timeout, headers=self._headers, body=body, sink=stream.feed
+            "POST", self._path, what=what, timeout=timeout, headers=self._headers, body=body, sink=stream
         )
         self._check(reply, what)
         if method == "initialize":
@@ -152,7 +150,7 @@ class McpSession:
     async def _notify(self, method: str, timeout: float) -> None:
         body = jsonrpc.dumps({"jsonrpc": "2.0", "method": method})
         reply = await self._link.send(
-            "POST", self._path, what=method, timeout=timeout, headers=self._headers, body=body, sink=lambda _: True
+            "POST", self._path, what=method, timeout=timeout, headers=self._headers, body=body, sink=_Nothing()
         )
         self._check(reply, method)
 
@@ -170,8 +168,24 @@ class McpSession:
             body = jsonrpc.error_body(message["id"], error)
         with contextlib.suppress(EnvError):
             await self._link.send(
-                "POST", self._path, what="answer", timeout=timeout, headers=self._headers, body=body, sink=lambda _: True
+                "POST",
+                self._path,
+                what="answer",
+                timeout=timeout,
+                headers=self._headers,
+                body=body,
+                sink=_Nothing(),
             )
+
+
+class _Nothing:
+    """Waits for nothing of an event stream."""
+
+    def begin(self, reply: Reply) -> None:
+        """Nothing to do."""
+
+    def take(self, piece: bytes) -> bool:
+        return bool(piece)
 
 
 class _ReplyStream:
@@ -184,7 +198,10 @@ class _ReplyStream:
         self.reply: dict[str, Any] | None = None
         self.problem: str | None = None
 
-    def feed(self, piece: bytes) -> bool:
+    def begin(self, reply: Reply) -> None:
+        """Nothing to do: the caller reads the head."""
+
+    def take(self, piece: bytes) -> bool:
         for event in self._parser.feed(piece):
             if event.event != "message" or not event.data.strip():
                 continue

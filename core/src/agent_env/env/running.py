@@ -41,12 +41,12 @@ class Runner:
                 return await method(*args, **kwargs)
             except (SystemExit, KeyboardInterrupt) as error:
                 raise _no_exit(attribute, error) from error
-        value, error = await self._run_sync(lambda: _outcome(method, args, kwargs))
-        if error is None:
+        value, raised = await self._run_sync(lambda: _outcome(method, args, kwargs))
+        if raised is None:
             return value
-        if not isinstance(error, Exception) or isinstance(error, StopIteration):
-            raise _no_exit(attribute, error) from error
-        raise error
+        if not isinstance(raised, Exception) or isinstance(raised, StopIteration):
+            raise _no_exit(attribute, raised) from raised
+        raise raised
 
 
 def _outcome(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,8 @@ from agent_env.env.signature import Signature
 from agent_env.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from agent_env.env.base import Env
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
@@ -84,8 +85,10 @@ class EnvSpec:
     @property
     def has_sync(self) -> bool:
         """Whether any handler is a plain function."""
-        handlers = (*self.tools, *self.extensions, *self.data.values())
-        return not all(handler.is_async for handler in handlers)
+        return not (
+            all(handler.is_async for handler in (*self.tools, *self.extensions))
+            and all(handler.is_async for handler in self.data.values())
+        )
 
 
 def spec_of(cls: type[Env]) -> EnvSpec:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent_env.env.http.wire import (
     ChunkedBody,
@@ -22,8 +21,18 @@ from agent_env.env.http.wire import (
 if TYPE_CHECKING:
     from agent_env.env.http.wire import Body
 
-Sink = Callable[[bytes], bool]
-"""Takes pieces of an event stream; true = it has what it was waiting for."""
+
+class Sink(Protocol):
+    """Takes the body of a reply that is an event stream."""
+
+    def begin(self, reply: Reply) -> None:
+        """The head of the reply is there."""
+        ...
+
+    def take(self, piece: bytes) -> bool:
+        """Take a piece; true = it has what it was waiting for."""
+        ...
+
 
 _STATUS_LINE = re.compile(rb"(HTTP/1\.[01]) ([1-9][0-9]{2})(?: .*)?")
 
@@ -136,6 +145,8 @@ class ReplyParser:
             raise self._too_large()
         else:
             self._body = LengthBody(length)
+        if self._streams and self._sink is not None:
+            self._sink.begin(self.reply)
         return True
 
     def _take(self, body: Body) -> None:
@@ -147,7 +158,7 @@ class ReplyParser:
             if not self._streams:
                 self._pieces.append(piece)
             elif self._sink is not None and not self.satisfied:
-                self.satisfied = self._sink(piece)
+                self.satisfied = self._sink.take(piece)
         if body.done:
             self._finish()
 

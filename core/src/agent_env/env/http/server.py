@@ -86,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._last_read = loop.time()
         self._eof = False
         self._done = False
+        self._streaming = False
         self.closed: asyncio.Future[None] = loop.create_future()
 
     # -- what asyncio calls --
@@ -95,13 +96,15 @@ class Connection(asyncio.Protocol):
         self._server.connections.add(self)
         self._timer = self._loop.call_later(self._server.read_timeout, self._check_time)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._done = True
         self._server.connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._writable is not None and not self._writable.done():
             self._writable.set_exception(ConnectionResetError("the client went away"))
+        if self._streaming and self._task is not None:
+            self._task.cancel()  # nobody reads any more; a plain call goes on to its end
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -192,6 +195,7 @@ class Connection(asyncio.Protocol):
         """Write pieces as they come, in chunks."""
         keep = request.keep_alive and not self._server.closing
         self._transport.write(write_head(answer, keep_alive=keep, chunked=True))
+        self._streaming = True
         try:
             if request.method != "HEAD":
                 async for piece in pieces:
@@ -209,6 +213,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         finally:
+            self._streaming = False
             close = getattr(pieces, "aclose", None)
             if close is not None:
                 await close()

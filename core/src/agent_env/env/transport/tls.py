@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import httpx
-
 from agent_env.env.http.replies import Reply
 from agent_env.env.transport.base import Outgoing, TransportError, TransportTimeout, host_of
 
@@ -84,6 +83,8 @@ class TlsTransport:
         async with client.stream(outgoing.method, url, headers=headers, content=outgoing.body or None) as response:
             reply = Reply(response.status_code, {name.lower(): value for name, value in response.headers.items()})
             sink = outgoing.sink if reply.content_type == "text/event-stream" else None
+            if sink is not None:
+                sink.begin(reply)
             pieces: list[bytes] = []
             size = 0
             async for piece in response.aiter_raw():
@@ -92,7 +93,7 @@ class TlsTransport:
                     raise TransportError(f"the reply is larger than {outgoing.max_reply} bytes")
                 if sink is None:
                     pieces.append(piece)
-                elif sink(piece):
+                elif sink.take(piece):
                     return reply
             reply.body = b"".join(pieces)
             return reply

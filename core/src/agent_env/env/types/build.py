@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import types
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -30,9 +31,11 @@ from agent_env.env.types.containers import (
     UnionKind,
 )
 from agent_env.env.types.jsonable import jsonable
-from agent_env.env.types.kind import Kind
 from agent_env.env.types.pydantic_kind import is_pydantic, pydantic_kind
 from agent_env.errors import UsageError
+
+if TYPE_CHECKING:
+    from agent_env.env.types.kind import Kind
 
 _PLAIN: dict[Any, type[Kind]] = {
     Any: scalars.AnyKind,

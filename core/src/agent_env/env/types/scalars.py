@@ -19,7 +19,7 @@ class AnyKind(Kind):
     def schema(self) -> dict[str, Any]:
         return {}
 
-    def read(self, value: object, where: str, reading: Reading) -> Any:
+    def read(self, value: object, where: str, reading: Reading) -> Any:  # noqa: ARG002 - anything will do
         return value
 
 
