@@ -8,7 +8,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -97,14 +97,14 @@ def play_policy(env_module: Any) -> Callable[[Any, dict[str, Any]], Played]:
 
     async def answer(env: Any, name: str, raw: str) -> str:
         try:
-            arguments = json.loads(raw)
+            arguments: Any = json.loads(raw)
         except ValueError:
             return "not JSON"
         if not isinstance(arguments, dict):
             return "not an object"
         if name not in handlers:
             return "unknown tool"
-        keywords, problems = handlers[name].signature.read(arguments)
+        keywords, problems = handlers[name].signature.read(cast("dict[str, Any]", arguments))
         if problems:
             return "; ".join(problems)
         try:
