@@ -149,7 +149,7 @@ class Split:
         return segment.template, segment.rows[index - (self._ends[position] - len(segment.rows))]
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[int, Segment, int, int]]:
-        """The parts of ``start..stop``: index of the first task, the segment, its first row and the one past the last."""
+        """The parts of ``start..stop``: index of the first task, the segment, its first row and the one past."""
         for end, segment in zip(self._ends, self.segments, strict=True):
             begin = end - len(segment.rows)
             low, high = max(start, begin), min(stop, end)

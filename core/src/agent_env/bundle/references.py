@@ -36,6 +36,8 @@ def reference_problems(step: StepModel, entities: Entities) -> Iterator[tuple[st
                 yield field, found
             elif found.type in _NOT_LOADED:
                 yield field, f"the artifact {name!r} is of type {found.type!r}, which is not loaded"
+            elif found.file is None and len(found.files) != 1 and (step.env_id or step.env_step_id):
+                yield field, f"the artifact {name!r} has {len(found.files)} files; an env is loaded with one file"
     elif isinstance(step, EnvOutcomeVerifier):
         found = _artifact(step.file_artifact_id, entities)
         if isinstance(found, str):

@@ -143,14 +143,14 @@ class Rules:
     def _sandboxes(self) -> None:
         deployed: dict[str, StepModel] = {}
         for step in self._steps:
-            name = step.sandbox_name if isinstance(step, (DeploySandbox, DeployAgent)) else None
-            if name is None:
+            if not isinstance(step, DeploySandbox):
                 continue
+            name = step.sandbox_name
             if name in deployed:
                 self._report(step, "sandbox_name", f"{name!r} is also the sandbox of the step {deployed[name].id!r}")
             deployed.setdefault(name, step)
         for step in self._steps:
-            if not isinstance(step, (LoadArtifact, VerifySandbox, RunCode)) or step.sandbox_name is None:
+            if not isinstance(step, (DeployAgent, LoadArtifact, VerifySandbox, RunCode)) or step.sandbox_name is None:
                 continue
             found = deployed.get(step.sandbox_name)
             if found is None:
