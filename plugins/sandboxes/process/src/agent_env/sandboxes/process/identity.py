@@ -1,4 +1,4 @@
-"""Who owns a sandbox: host, boot, pid namespace, pid and its start time; enough to know whether the owner still runs."""
+"""Who owns a sandbox: host, boot, pid namespace, pid and its start time: enough to know whether it still runs."""
 
 from __future__ import annotations
 

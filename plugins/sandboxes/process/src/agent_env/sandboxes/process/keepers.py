@@ -94,7 +94,12 @@ async def _wait_pid(pid: int, deadline: float) -> bool:
     except OSError:
         return True
     done: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(fd, lambda: done.done() or done.set_result(None))
+
+    def notice() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    loop.add_reader(fd, notice)
     try:
         await asyncio.wait([done], timeout=max(0.0, deadline - loop.time()))
         return done.done()

@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxUnsupported
 from agent_env.plugin.sandbox import BuildContext, HostImage
-from agent_env.sandboxes.process.keeper.procs import MARK
+from agent_env.sandboxes.process import bwrap
+from agent_env.sandboxes.process.keeper.procs import EXEC_MARK, MARK
+from agent_env.sandboxes.process.pythons import Pythons, cache_root
 from agent_env.sandboxes.process.sandbox import Launch
 from agent_env.sandboxes.process.settings import EnvSettings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_env.plugin.sandbox import Image, SandboxSpec
+    from agent_env.plugin.sandbox import Image, Isolation, SandboxSpec
     from agent_env.sandboxes.process.options import ProcessOptions
     from agent_env.sandboxes.process.ports import Ports
     from agent_env.sandboxes.process.sandbox import ProcessSandbox
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _WORKDIR = "/work"
+_RANK: dict[Isolation, int] = {"none": 0, "shared": 1, "namespace": 2, "container": 3, "vm": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,37 @@ class Plan:
 class Planner:
     """Knows what this machine offers; makes plans."""
 
-    def __init__(self, options: ProcessOptions, ports: Ports) -> None:
+    def __init__(self, options: ProcessOptions, ports: Ports, bubblewrap: bwrap.Bubblewrap | None, why: str) -> None:
+        self.bubblewrap = bubblewrap
+        self.why_not = why
+        self.pythons = Pythons(cache_root(options.cache_dir), options.build_timeout_s)
         self._options = options
         self._ports = ports
+        self._paths: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     async def make(cls, options: ProcessOptions, ports: Ports) -> Planner:
-        return cls(options, ports)
+        """Look at this machine.
+
+        Raises:
+            SandboxUnsupported: isolation is required by the options and bubblewrap does not work.
+        """
+        found: bwrap.Bubblewrap | None = None
+        why = "the option isolation=none turns it off"
+        if options.isolation != "none":
+            found, why = await bwrap.find()
+            if found is None and options.isolation == "namespace":
+                raise SandboxUnsupported(f"isolation=namespace was asked for, but {why}", provider="process")
+            if found is not None:
+                found = bwrap.Bubblewrap(found.program, tuple(str(path) for path in options.readable))
+        return cls(options, ports, found, why)
 
     async def prepare(self, image: Image, progress: Callable[[str], None] | None) -> None:
         """Get an image ready."""
-        await self._interpreter(image, progress)
+        await self.interpreter(image, await self.settings(image), progress)
 
-    async def _settings(self, image: Image) -> EnvSettings | None:
+    async def settings(self, image: Image) -> EnvSettings | None:
+        """How an env is started; None for the host itself."""
         if isinstance(image, HostImage):
             return None
         if not isinstance(image, BuildContext):
@@ -61,9 +82,19 @@ class Planner:
             )
         return await asyncio.to_thread(read_settings, image.path, image.dockerfile)
 
-    async def _interpreter(self, image: Image, progress: Callable[[str], None] | None) -> str:  # noqa: ARG002
-        await self._settings(image)
-        return sys.executable
+    async def interpreter(
+        self, image: Image, settings: EnvSettings | None, progress: Callable[[str], None] | None = None
+    ) -> str:
+        """The Python of an image, built when it has to be."""
+        if settings is None or not isinstance(image, BuildContext):
+            return sys.executable
+        return await self.pythons.interpreter(image.path, settings.requirements, progress)
+
+    async def python_paths(self, interpreter: str) -> tuple[str, ...]:
+        """What has to be readable for an interpreter."""
+        if interpreter not in self._paths:
+            self._paths[interpreter] = await bwrap.python_paths(interpreter)
+        return self._paths[interpreter]
 
     async def plan(self, spec: SandboxSpec, identity: str, folder: Path) -> Plan:
         """The plan for a spec.
@@ -71,60 +102,65 @@ class Planner:
         Raises:
             SandboxUnsupported: something that is asked for cannot be done here.
         """
-        settings = await self._settings(spec.image)
-        self._refuse(spec)
-        interpreter = await self._interpreter(spec.image, None)
-        workdir = settings.workdir if settings else _WORKDIR
+        settings = await self.settings(spec.image)
+        isolated = self.bubblewrap is not None
+        self.refuse(spec, "namespace" if isolated else "none")
+        interpreter = await self.interpreter(spec.image, settings)
+        if isolated:
+            await self.python_paths(interpreter)
         argv: list[str] = []
         if spec.serves:
             command = spec.command or (settings.command if settings else None)
             if command is None:
                 raise SandboxUnsupported(f"{spec.label}: no command to serve with", provider="process")
             argv = list(command)
+        port = ((settings and settings.port) or spec.port) if isolated else self._ports.take()
         launch = Launch(
-            workdir=workdir,
-            isolation="none",
-            network=True,
+            workdir=settings.workdir if settings else _WORKDIR,
+            isolation="namespace" if isolated else "none",
+            network=not isolated or spec.network == "open",
             interpreter=interpreter,
             env={**(settings.env if settings else {}), **spec.env},
             secrets=dict(spec.secrets),
-            limits=self._limits(),
-            port=self._ports.take() if spec.serves else 0,
+            limits=self.limits(),
+            port=port,
         )
-        root = str(folder / "root")
-        env = self._environment(launch, identity, root)
+        if isolated and launch.network:
+            launch.port = self._ports.take()
+        env = self._environment(launch, identity, folder)
         if spec.serves:
-            env.update(MCP_HOST="127.0.0.1", MCP_PORT=str(launch.port), AGENTENV_UDS=str(folder / "sock" / "s"))
+            sockets = bwrap.SOCKET_FOLDER if isolated else str(folder / "sock")
+            env.update(MCP_HOST="127.0.0.1", MCP_PORT=str(launch.port), AGENTENV_UDS=f"{sockets}/s")
             env.setdefault("ENVIRONMENT_NAME", spec.label)
-        message = {
-            "argv": [_mapped(word, root, workdir, interpreter) for word in argv],
-            "env": env,
-            "cwd": root + workdir,
-            "folders": [workdir],
-            "copy": [str(spec.image.path), root + workdir] if isinstance(spec.image, BuildContext) else None,
-            "limits": launch.limits,
-        }
-        return Plan(message, launch)
+        workdir = str(folder / "root") + launch.workdir
+        return Plan(
+            {
+                "argv": self._command(launch, folder, argv, launch.workdir) if argv else [],
+                "env": env,
+                "cwd": "/" if isolated else workdir,
+                "folders": [launch.workdir],
+                "copy": [str(spec.image.path), workdir] if isinstance(spec.image, BuildContext) else None,
+                "limits": launch.limits,
+            },
+            launch,
+        )
 
-    def _refuse(self, spec: SandboxSpec) -> None:
+    def refuse(self, spec: SandboxSpec, have: Isolation) -> None:
+        """Raise for what is asked for and cannot be kept."""
         asked = [name for name in ("cpu", "memory_mb", "disk_mb", "pids") if getattr(spec.resources, name) is not None]
+        what = ""
         if asked:
-            raise SandboxUnsupported(
-                f"{spec.label}: the process sandbox cannot keep the limits asked for here: {', '.join(asked)}",
-                provider="process",
-            )
-        if spec.isolation not in {None, "none"}:
-            raise SandboxUnsupported(
-                f"{spec.label}: isolation {spec.isolation!r} was asked for; this machine's process sandbox has 'none'",
-                provider="process",
-            )
-        if spec.network == "none":
-            raise SandboxUnsupported(
-                f"{spec.label}: network 'none' was asked for; without bubblewrap the process sandbox cannot keep it",
-                provider="process",
-            )
+            what = f"the limits asked for ({', '.join(asked)}) cannot be kept by the process sandbox"
+        elif spec.isolation is not None and _RANK[spec.isolation] > _RANK[have]:
+            what = f"isolation {spec.isolation!r} was asked for and this sandbox would have {have!r}"
+        elif spec.network == "none" and have == "none":
+            what = "network 'none' was asked for, which plain processes cannot keep"
+        if what:
+            why = f" ({self.why_not})" if self.bubblewrap is None and not asked else ""
+            raise SandboxUnsupported(f"{spec.label}: {what}{why}", provider="process")
 
-    def _limits(self) -> dict[str, int]:
+    def limits(self) -> dict[str, int]:
+        """Rlimits of a sandbox's processes."""
         return {
             "core": 0,
             "fsize": self._options.file_mb * 1024 * 1024,
@@ -132,8 +168,17 @@ class Planner:
             "cpu": self._options.cpu_s,
         }
 
-    def _environment(self, launch: Launch, identity: str, root: str) -> dict[str, str]:
+    def _command(self, launch: Launch, folder: Path, argv: list[str], cwd: str) -> list[str]:
+        argv = [launch.interpreter if word in {"python", "python3"} else word for word in argv]
+        if launch.isolation == "none" or self.bubblewrap is None:
+            root = str(folder / "root")
+            return [_mapped(word, root, launch.workdir) for word in argv]
+        paths = self._paths[launch.interpreter]
+        return self.bubblewrap.arguments(folder, cwd=cwd, network=launch.network, readable=paths) + argv
+
+    def _environment(self, launch: Launch, identity: str, folder: Path) -> dict[str, str]:
         """Explicit: nothing of the server's own environment but the place of its CA certificates."""
+        root = "" if launch.isolation != "none" else str(folder / "root")
         env = {
             "PATH": f"{os.path.dirname(launch.interpreter)}:{_SYSTEM_PATH}",  # noqa: PTH120
             "HOME": root + launch.workdir,
@@ -147,30 +192,33 @@ class Planner:
                 env[name] = os.environ[name]
         return {**env, **launch.env, **launch.secrets, MARK: identity}
 
-    def exec_message(
+    async def exec_message(
         self, box: ProcessSandbox, identity: str, argv: list[str], cwd: str, env: dict[str, str]
     ) -> dict[str, Any]:
-        """An ``exec`` request."""
-        root = str(box.root)
-        workdir = box.launch.workdir
+        """An ``exec`` request.
+
+        Raises:
+            SandboxUnsupported: the sandbox was isolated with bubblewrap, which does not work for this provider.
+        """
+        launch = box.launch
+        isolated = launch.isolation != "none"
+        if isolated:
+            if self.bubblewrap is None:
+                raise SandboxUnsupported(
+                    f"sandbox {box.id} is isolated and {self.why_not}", provider="process", sandbox_id=box.id
+                )
+            await self.python_paths(launch.interpreter)
         return {
             "of": box.id,
-            "argv": [_mapped(word, root, workdir, box.launch.interpreter) for word in argv],
-            "env": {
-                **self._environment(box.launch, box.id, root),
-                **env,
-                "AGENTENV_EXEC_ID": identity,
-                MARK: box.id,
-            },
-            "cwd": root + cwd,
-            "limits": box.launch.limits,
+            "argv": self._command(launch, box.folder, argv, cwd),
+            "env": {**self._environment(launch, box.id, box.folder), **env, EXEC_MARK: identity, MARK: box.id},
+            "cwd": "/" if isolated else str(box.root) + cwd,
+            "limits": launch.limits,
         }
 
 
-def _mapped(word: str, root: str, workdir: str, interpreter: str) -> str:
+def _mapped(word: str, root: str, workdir: str) -> str:
     """An argument that names a file of the sandbox by its absolute path, as the host sees it."""
-    if word in {"python", "python3"}:
-        return interpreter
     path = posixpath.normpath(word)
     if word.startswith("/") and (path == workdir or path.startswith(workdir + "/") or os.path.exists(root + path)):  # noqa: PTH110
         return root + path

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from pydantic import ValidationError
 
 from agent_env.errors import (
     CreateFailed,
@@ -26,6 +25,7 @@ from agent_env.sandboxes.process.planning import Planner
 from agent_env.sandboxes.process.ports import Ports
 from agent_env.sandboxes.process.readiness import wait_ready
 from agent_env.sandboxes.process.sandbox import ProcessSandbox
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -84,6 +84,8 @@ class ProcessProvider(SandboxProvider):
         self._spawner = await SpawnerProcess.start(self._group)
         if self._planner is None:
             self._planner = await Planner.make(self.options, self._ports)
+            if self._planner.bubblewrap is not None:
+                self.capabilities = replace(self.capabilities, isolation="namespace", network_none=True)
 
     async def _ready(self) -> tuple[Link, Planner, Path]:
         await self.start()
@@ -98,6 +100,8 @@ class ProcessProvider(SandboxProvider):
     async def _close(self) -> None:
         if self._starting is not None:
             await asyncio.wait([self._starting])
+        if self._planner is not None:
+            await self._planner.pythons.close()
         spawner, self._spawner = self._spawner, None
         if spawner is not None:
             await spawner.quit()
@@ -157,7 +161,7 @@ class ProcessProvider(SandboxProvider):
                 raise self._not_started(spec, held)
             endpoint: Endpoint | None = None
             if spec.serves:
-                endpoint = await wait_ready(spec, plan, held, folder)
+                endpoint = await wait_ready(spec, plan, held, folder, link)
             link.post(
                 {"op": "ready", "id": identity_, "endpoint": endpoint and {"url": endpoint.url, "uds": endpoint.uds}}
             )
@@ -204,7 +208,7 @@ class ProcessProvider(SandboxProvider):
         """Run a command in a sandbox."""
         link, planner, _ = await self._ready()
         identity_ = f"exec{next(self._counter):08x}"
-        message = planner.exec_message(box, identity_, list(argv), cwd, dict(env or {}))
+        message = await planner.exec_message(box, identity_, list(argv), cwd, dict(env or {}))
         return await commands.run(link, identity_, message, stdin=stdin, timeout=timeout, max_output=max_output)
 
     def extended(self, box: ProcessSandbox) -> None:

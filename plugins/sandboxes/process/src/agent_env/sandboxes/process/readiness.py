@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import os
+import stat
 from typing import TYPE_CHECKING
 
 from agent_env.errors import SandboxGone, SandboxNotReady, SandboxUnsupported
 from agent_env.plugin.sandbox import Endpoint
-from agent_env.sandboxes.process.keeper.procs import descendants
+from agent_env.sandboxes.process.keeper.procs import children, descendants
 from agent_env.sandboxes.process.keeper.ringlog import read_tail
 from agent_env.sandboxes.process.ports import listening, socket_inodes
 from agent_env.sandboxes.process.probe import http_status
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_env.plugin.sandbox import SandboxSpec
-    from agent_env.sandboxes.process.link import Held
+    from agent_env.sandboxes.process.link import Held, Link
     from agent_env.sandboxes.process.planning import Plan
 
 _FIRST_DELAY = 0.02
@@ -25,7 +28,7 @@ _PROBE_TIMEOUT = 5.0
 _TAIL = 4096
 
 
-async def wait_ready(spec: SandboxSpec, plan: Plan, held: Held, folder: Path) -> Endpoint:
+async def wait_ready(spec: SandboxSpec, plan: Plan, held: Held, folder: Path, link: Link) -> Endpoint:
     """The endpoint of the server, as soon as it answers.
 
     Raises:
@@ -34,23 +37,69 @@ async def wait_ready(spec: SandboxSpec, plan: Plan, held: Held, folder: Path) ->
     loop = asyncio.get_running_loop()
     deadline = loop.time() + spec.startup_timeout
     uds = str(folder / "sock" / "s")
+    relay = _Relay(plan, held, folder, link) if not plan.launch.network else None
     delay = _FIRST_DELAY
     status: int | None = None
     while True:
         await asyncio.wait([held.exited], timeout=max(0.0, min(delay, deadline - loop.time())))
         if held.exited.done():
             raise await _ended(spec, held, folder)
-        if Path(uds).is_socket():
+        if is_socket(uds):
             status = await http_status(uds, spec.health, timeout=_PROBE_TIMEOUT)
             if status is not None and status < 500:
                 return Endpoint(url="http://localhost", uds=uds)
-        elif plan.launch.port:
+        elif relay is not None:
+            path = relay.path()
+            if path is not None:
+                status = await http_status(path, spec.health, timeout=_PROBE_TIMEOUT)
+                if status is not None and status < 500:
+                    return Endpoint(url="http://localhost", uds=path)
+        else:
             status = await http_status(("127.0.0.1", plan.launch.port), spec.health, timeout=_PROBE_TIMEOUT)
             if status is not None and status < 500 and await asyncio.to_thread(_is_ours, held.pid, plan.launch.port):
                 return Endpoint(url=f"http://127.0.0.1:{plan.launch.port}")
         if loop.time() >= deadline:
             raise await _late(spec, plan, held, folder, status)
         delay = min(delay * _GROWTH, _MOST_DELAY)
+
+
+def is_socket(path: str) -> bool:
+    """Whether there is a unix socket, and not a link to somewhere else."""
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+class _Relay:
+    """Asks for a way into the sandbox's own network once its server listens there."""
+
+    def __init__(self, plan: Plan, held: Held, folder: Path, link: Link) -> None:
+        self._port = plan.launch.port
+        self._held = held
+        self._folder = folder
+        self._link = link
+        self._asked = False
+
+    def path(self) -> str | None:
+        """The unix socket that leads to the server's port; None until it listens."""
+        path = str(self._folder / "sock" / "r")
+        if not self._asked:
+            inside = children(self._held.pid)
+            if not inside or self._port not in listening(inside[0]):
+                return None
+            self._asked = True
+            self._link.post(
+                {
+                    "op": "relay",
+                    "id": f"relay-{self._held.id}",
+                    "of": self._held.id,
+                    "pid": inside[0],
+                    "port": self._port,
+                    "path": path,
+                }
+            )
+        return path if is_socket(path) else None
 
 
 def _is_ours(pid: int, port: int) -> bool:
@@ -82,8 +131,8 @@ async def _late(
         listed = ", ".join(map(str, others))
         return SandboxUnsupported(
             f"{spec.label}: the server listens on port {listed} and ignores MCP_PORT={plan.launch.port}; "
-            "make it read MCP_PORT (or AGENTENV_UDS), or name its port in [process] port of its agentenv.toml and "
-            "let bubblewrap give each env a network of its own",
+            "make it read MCP_PORT (or AGENTENV_UDS), or write its port as [process] port in its agentenv.toml, which "
+            "works where bubblewrap gives each env a network of its own",
             provider="process",
             sandbox_id=held.id,
         )
@@ -98,5 +147,7 @@ async def _late(
 
 
 def _other_ports(pid: int, port: int) -> list[int]:
-    held = socket_inodes([pid, *descendants(pid)])
-    return sorted(other for other, inodes in listening(pid).items() if other != port and inodes & held)
+    below = descendants(pid)
+    held = socket_inodes([pid, *below])
+    ports = listening(below[0] if below else pid)
+    return sorted(other for other, inodes in ports.items() if other != port and inodes & held)

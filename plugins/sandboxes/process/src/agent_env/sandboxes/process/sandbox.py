@@ -115,7 +115,7 @@ class ProcessSandbox(Sandbox):
 
     def _inside(self, path: str | None) -> str:
         """An absolute path under the sandbox's root; relative ones start at its work folder."""
-        return posixpath.normpath("/" + posixpath.join(self.launch.workdir, path or ""))
+        return posixpath.normpath(posixpath.join("/", self.launch.workdir.lstrip("/"), path or ""))
 
     def _path(self, path: str) -> str:
         self._check_there()

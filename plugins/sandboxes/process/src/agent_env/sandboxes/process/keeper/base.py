@@ -22,6 +22,10 @@ _INLINE_REMOVAL = 300
 _CHUNK = 65536
 
 
+def _noticed(number: int, frame: object) -> None:
+    """A handler that does nothing: the wake-up descriptor tells the loop."""
+
+
 @dataclass(slots=True)
 class Box:
     """A process held, with its folder."""
@@ -49,7 +53,7 @@ class Keeper:
         self.pid = os.getpid()
         self.boxes: dict[str, Box] = {}
         self.by_pid: dict[int, Box] = {}
-        self.selector = selectors.DefaultSelector()
+        self.selector = selectors.EpollSelector()
         self.done = False
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -63,7 +67,7 @@ class Keeper:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _noticed)
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         self.selector.register(self.control, selectors.EVENT_READ, self._on_control)
         self.selector.register(self._wake_read, selectors.EVENT_READ, self._on_signal)
@@ -115,6 +119,7 @@ class Keeper:
             box = self.boxes.get(message["id"])
             if box is not None and box.code is None:
                 procs.kill_tree(box.pid)
+                self.kill_strays(box.id, procs.EXEC_MARK)
         elif op in {"ready", "extend"}:
             box = self.boxes.get(message.pop("id"))
             if box is not None and not box.ending:
@@ -172,7 +177,7 @@ class Keeper:
 
     def own_fds(self) -> list[int]:
         """Descriptors of the keeper that a child which does not exec has to close."""
-        fds = [self.control.fileno(), self.selector.fileno(), self._wake_read.fileno(), self._wake_write.fileno()]  # type: ignore[attr-defined]
+        fds = [self.control.fileno(), self.selector.fileno(), self._wake_read.fileno(), self._wake_write.fileno()]
         for box in self.boxes.values():
             if box.pipe >= 0:
                 fds.append(box.pipe)
@@ -264,11 +269,11 @@ class Keeper:
         else:
             procs.kill_tree(box.pid)
 
-    def kill_strays(self, sandbox_id: str) -> None:
-        """End orphans of a sandbox: as subreaper the keeper is their parent now."""
+    def kill_strays(self, identity: str, mark: str = procs.MARK) -> None:
+        """End orphans of a sandbox (or command): as subreaper the keeper is their parent now."""
         for _ in range(20):
             strays = [pid for pid in procs.children(self.pid) if pid not in self.by_pid]
-            strays = [pid for pid in strays if procs.mark_of(pid) == sandbox_id]
+            strays = [pid for pid in strays if procs.mark_of(pid, mark) == identity]
             if not strays:
                 return
             for pid in strays:

@@ -1,4 +1,4 @@
-"""What a forked child does before it becomes the env: own session, limits, environment, output, death with its parent."""
+"""What a forked child does before it becomes the env: limits, streams, signals, death with its parent."""
 
 from __future__ import annotations
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+import socket
+from typing import Any, NoReturn
 
 from agent_env.sandboxes.process.keeper import child
 from agent_env.sandboxes.process.keeper.base import Box, Keeper
 from agent_env.sandboxes.process.keeper.files import copy_tree, make_folders, remove_tree
-
-if TYPE_CHECKING:
-    import socket
+from agent_env.sandboxes.process.keeper.relay import Relay, enter_network
 
 CONTROL_FD = 3
 """Where a started keeper finds its control socket."""
@@ -28,6 +27,8 @@ class Spawner(Keeper):
             self._spawn(message, fds)
         elif op == "exec":
             self._exec(message, fds)
+        elif op == "relay":
+            self._relay(message)
         else:
             super().handle(op, message, fds)
 
@@ -49,6 +50,22 @@ class Spawner(Keeper):
             raise ValueError("exec needs three descriptors")
         self.hold(box, lambda _: _run(message, None), stdio=(fds[0], fds[1], fds[2]))
 
+    def _relay(self, message: dict[str, Any]) -> None:
+        """Lead from a unix socket to a port inside a sandbox's network; a child of its own, as it has to move there."""
+        box = Box(message["id"], None, of=message["of"])
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with listener:
+            listener.bind(message["path"])
+            listener.listen(128)
+
+            def body(_: int) -> NoReturn:
+                for fd in self.own_fds():
+                    os.close(fd)
+                enter_network(message["pid"])
+                Relay(listener, message["port"]).run()
+
+            self.hold(box, body, stdio=(None, 2, 2))
+
     def shutdown(self) -> None:
         super().shutdown()
         remove_tree(self.folder)
@@ -69,7 +86,7 @@ def _run(message: dict[str, Any], control: int | None) -> NoReturn:
             os.dup2(control, CONTROL_FD)
     argv, env = message["argv"], message["env"]
     try:
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, env)  # noqa: S606
     except FileNotFoundError as error:
         if message.get("of") is not None:
             os.write(2, f"{argv[0]}: command not found\n".encode())
