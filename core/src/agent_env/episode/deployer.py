@@ -9,6 +9,7 @@ from agent_env.plugin.sandbox import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from agent_env.bundle import Bundle, EnvSpec
     from agent_env.errors import Problem
@@ -47,8 +48,8 @@ class DeployedEnv(Protocol):
         """A handle whose tool calls carry this role; it is closed with the env."""
         ...
 
-    async def mcp_url(self) -> str:
-        """An http URL on loopback for verifier code; it lives as long as the env.
+    def mcp_url(self) -> AbstractAsyncContextManager[str]:
+        """An http URL of the MCP endpoint on loopback, for code of the bundle; it can be used inside the ``with``.
 
         Raises:
             SandboxError: the env cannot be reached that way.

@@ -17,6 +17,7 @@ from agent_env.errors import (
     EnvTimeout,
     EpisodeFailed,
     Failure,
+    FailureKind,
     PluginError,
     SandboxError,
     SandboxGone,
@@ -55,12 +56,19 @@ async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> Failure
 
 async def explain_call(error: EnvError | SandboxError, env: RunningEnv | None, what: str) -> Failure:
     """Why the episode failed when a tool call raised."""
+    said = _text(error)
     if isinstance(error, EnvTimeout):
-        return Failure("tool_timeout", f"{what}: {_text(error)}", retryable=True)
+        return Failure("tool_timeout", _joined(what, said), retryable=True)
     why = await _why_gone(env) if env is not None else None
-    if why is not None:
-        return Failure("env", f"{what}: the env {why}; {_text(error)}", retryable=True)
-    return Failure("env", f"{what}: {_text(error)}", retryable=_retryable(error))
+    if why is not None and env is not None:
+        return Failure("env", f"{_joined(what, said)}; {env.title} {why}", retryable=True)
+    return Failure("env", _joined(what, said), retryable=_retryable(error))
+
+
+def _joined(what: str, said: str) -> str:
+    """The words of an error after what was done, without the env's name twice."""
+    owner = what.partition(":")[0]
+    return said if said.startswith(owner) else f"{what}: {said}"
 
 
 def internal(error: BaseException, where: str) -> Failure:
@@ -74,7 +82,7 @@ def late(step: StepModel | None, what: str, timeout: float) -> Failure:
     if step is None:
         return Failure("server", f"the {what} took longer than {timeout:g} s", retryable=True)
     message = f"step {step.id!r} ({step.type}) still ran when the {what} had taken {timeout:g} s"
-    kind = "verifier" if step.scores else "deploy" if step.type in DEPLOYS else "env"
+    kind: FailureKind = "verifier" if step.scores else "deploy" if step.type in DEPLOYS else "env"
     return Failure(kind, message, retryable=kind != "verifier")
 
 

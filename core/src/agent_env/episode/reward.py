@@ -11,7 +11,7 @@ from agent_env.errors import AgentEnvError, Problem, RewardError
 from agent_env.plugin.reward import RewardCombiner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from agent_env.bundle import Bundle, Task, TaskTemplate
     from agent_env.plugin.reward import EpisodeFacts
@@ -225,7 +225,7 @@ class CallableReward:
             else:
                 value = self._function(dict(scores))
             if inspect.isawaitable(value):
-                value = await value
+                value = await cast("Awaitable[object]", value)
         except RewardError:
             raise
         except Exception as error:
@@ -256,7 +256,7 @@ def check_reward(value: object, what: str) -> float:
     Raises:
         RewardError: it is not a finite number.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)):
         raise RewardError(f"{what} gave {value!r}, not a finite number")
     return float(value)
 

@@ -7,16 +7,15 @@ import logging
 import math
 import time
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import EnvError, UsageError
 from agent_env.episode.tools import ToolList
 from agent_env.episode.turns import Turns
+from agent_env.errors import EnvError, UsageError
 from agent_env.plugin.tools import ToolSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from agent_env.bundle import EnvSpec, Task
@@ -58,6 +57,13 @@ class RunningEnv:
         """How messages call it."""
         return f"env {self.spec.name!r}"
 
+    def named(self, error: EnvError, what: str) -> EnvError:
+        """The same error, its words with the env's name before them."""
+        text = str(error)
+        if self.title not in text:
+            error.args = (f"{self.title}: {what}: {text}",)
+        return error
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -74,6 +80,7 @@ class EpisodeRun:
 
     __slots__ = (
         "_adopted",
+        "_offering",
         "_tools",
         "agent",
         "closed",
@@ -85,8 +92,8 @@ class EpisodeRun:
         "sandboxes",
         "scores",
         "services",
-        "started_at",
         "stale",
+        "started_at",
         "task",
         "turns",
         "verifications",
@@ -110,6 +117,7 @@ class EpisodeRun:
         self.closed = False
         self.stale = True
         self._tools: ToolList | None = None
+        self._offering: dict[str, RunningEnv] = {}
         self._adopted: list[DeployedEnv | Sandbox] = []
 
     # -- EpisodeContext -----------------------------------------------------------------------------------------------
@@ -149,7 +157,8 @@ class EpisodeRun:
             raise UsageError(f"step {step_id!r} is no scoring step: its type must say `scores = True`")
         if step_id in self.scores:
             raise UsageError(f"step {step_id!r} has recorded a score already")
-        if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
+        given: object = score
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
             raise UsageError(f"step {step_id!r}: a score must be a finite number, got {score!r}")
         self.scores[step_id] = float(score)
         self.verifications[step_id] = Verification(step_id, name or step_id, float(score), tuple(rows))
@@ -235,7 +244,8 @@ class EpisodeRun:
         self.stale = False
         envs = sorted((env for env in self.envs if self.agent.sees(env)), key=lambda env: env.position)
         lists = await asyncio.gather(*(self._list(env) for env in envs))
-        parts = [(env.step, env.title, specs) for env, specs in zip(envs, lists, strict=True)]
+        parts = [(str(index), env.title, specs) for index, (env, specs) in enumerate(zip(envs, lists, strict=True))]
+        self._offering = {str(index): env for index, env in enumerate(envs)}
         if self.agent.has_shell:
             parts.append(await self.agent.shell(self))
         self._tools = self.services.tools.get(self.task.toolset, tuple(parts))
@@ -247,12 +257,12 @@ class EpisodeRun:
         try:
             specs = tuple(await env.agent.list_tools())
         except EnvError as error:
-            raise EnvError(f"{env.title}: cannot list its tools: {error}") from error
+            raise env.named(error, "tools/list") from error
         return specs if env.access is None else env.access.visible(specs, self.agent.role)
 
-    def env_of(self, step_id: str) -> RunningEnv:
-        """The env that this step deployed."""
-        return next(env for env in self.envs if env.step == step_id)
+    def env_of(self, owner: str) -> RunningEnv:
+        """The env behind a key of `ToolList.owners`."""
+        return self._offering[owner]
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

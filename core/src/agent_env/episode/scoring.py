@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, cast
 
 AGGREGATORS = ("all_pass", "any_pass", "weighted_average")
@@ -42,7 +41,7 @@ def _number(row: dict[str, Any], key: str, name: object, *, low: float = -math.i
     if value is None:
         row.pop(key, None)  # null means not given
         return
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise BadRows(f"row {name!r}: {key!r} must be a finite number, got {_short(value)}")
     if not low <= value <= high:
         raise BadRows(f"row {name!r}: {key!r} must be in {low:g}..{high:g}, got {value}")
@@ -74,6 +73,8 @@ def aggregate(rows: Sequence[Mapping[str, Any]], aggregator: str) -> float:
             penalty += (1.0 - score) * -weight
     if possible == 0:
         return 0.0
+    if not math.isfinite(possible + penalty):
+        raise BadRows("the weights of the rows are too large to add up")
     return max(0.0, min(1.0, (gained - penalty) / possible))
 
 

@@ -28,7 +28,7 @@ END_TURN_TOOL = ToolSpec(
 )
 
 Part = tuple[str, str, tuple[ToolSpec, ...]]
-"""Who offers tools: a key (id of the deploy step), how messages call the owner, and the tools."""
+"""Who offers tools: a key (its place among the envs of the task), how messages call the owner, and the tools."""
 
 
 class ToolList(Sequence[ToolSpec]):

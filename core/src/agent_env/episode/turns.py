@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_env.errors import UsageError
 from agent_env.episode.outcome import Turn
+from agent_env.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

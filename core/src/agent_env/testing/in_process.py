@@ -1,13 +1,15 @@
 """Envs inside the engine's own process: no sandbox, no socket. For tests and for benchmarks of the wire alone.
 
-A bundle cannot name them: they take the place of the whole deployment, ``Engine(bundle, deployer=InProcessDeployer(...))``.
+A bundle cannot name them: they take the place of the whole deployment, as
+``Engine(bundle, deployer=InProcessDeployer(...))``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -116,9 +118,10 @@ class InProcessEnv:
         self.role = role
         return self
 
-    async def mcp_url(self) -> str:
-        """There is none: it raises."""
-        raise SandboxUnsupported("an env inside the engine's process has no URL")
+    @asynccontextmanager
+    async def mcp_url(self) -> AsyncGenerator[str, None]:
+        """A URL that nothing answers: the code is played too."""
+        yield "http://127.0.0.1:1/mcp"
 
     async def why_gone(self) -> str | None:
         """What `gone` says."""

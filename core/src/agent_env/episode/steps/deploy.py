@@ -52,7 +52,7 @@ async def run_reset_env(step: ResetEnv, episode: EpisodeRun) -> None:
     try:
         await env.deployed.handle.data_reset()
     except EnvError as error:
-        raise EnvError(f"{env.title}: data/reset: {error}") from error
+        raise env.named(error, "data/reset") from error
 
 
 async def run_deploy_sandbox(step: DeploySandbox, episode: EpisodeRun) -> None:

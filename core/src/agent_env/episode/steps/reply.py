@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_env.bundle.steps.criteria import ResponseContains
+from agent_env.episode.matching import found
 from agent_env.episode.rows import judged, record
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ async def run_agent_prompt_response_verifier(step: AgentPromptResponseVerifier, 
             why = f"missing: {', '.join(map(repr, missing))}" if missing else "the reply contains every needle"
             rows.append(judged(criterion, not missing, why))
         else:
-            found = criterion.regex().search(text) is not None
-            why = f"the reply {'matches' if found else 'does not match'} {criterion.pattern!r}"
-            rows.append(judged(criterion, found, why))
+            timeout = episode.remaining(episode.services.verifier_timeout)
+            matches = await found(criterion.regex(), text, timeout)
+            why = f"the reply {'matches' if matches else 'does not match'} {criterion.pattern!r}"
+            rows.append(judged(criterion, matches, why))
     record(episode, step, rows)

@@ -1,0 +1,163 @@
+"""Envs and machines in sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent_env.episode.machines import machine_image
+from agent_env.episode.providers import Providers
+from agent_env.episode.sandboxed_env import SandboxedEnv
+from agent_env.errors import Problem
+from agent_env.plugin.sandbox import HostImage, SandboxSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agent_env.bundle import Bundle, EnvSpec, TaskTemplate
+    from agent_env.episode.deployer import EnvRequest
+    from agent_env.plugin.sandbox import CodeRequest, Isolation, Sandbox, SandboxProvider
+    from agent_env.registry import Registry
+
+log = logging.getLogger("agent_env.episode")
+
+LOCAL = "local"
+RETRY_PREPARE_S = 30.0
+"""How long a failed preparation is believed before an episode tries again."""
+
+
+class SandboxDeployer:
+    """Deploys with sandbox providers, see `agent_env.episode.engine.Engine` for its arguments."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        sandbox: str | SandboxProvider | None = None,
+        options: Mapping[str, Mapping[str, str]] | None = None,
+        isolation: Isolation | None = None,
+    ) -> None:
+        self._providers = Providers(registry, sandbox, options)
+        self._isolation: Isolation | None = isolation
+        self._progress: Callable[[str], None] | None = None
+        self._prepares: dict[tuple[str | None, str], asyncio.Task[None]] = {}
+        self._failed_at: dict[tuple[str | None, str], float] = {}
+
+    def check(self, bundle: Bundle) -> Sequence[Problem]:
+        """Tasks that ask for a provider that is not there."""
+        problems: list[Problem] = []
+        for name, template in bundle.templates.items():
+            for step in template.steps:
+                wanted = _wanted(step, template)
+                message = self._providers.problem(wanted) if wanted is not None else None
+                if message is not None:
+                    problems.append(
+                        Problem(path=template.path, message=f"sandbox_type: {message}", step=step.id, task=name)
+                    )
+        return problems
+
+    async def start(self, bundle: Bundle, *, progress: Callable[[str], None] | None = None) -> None:
+        """Start the engine's own provider and prepare the images of the envs that tasks deploy, in the background."""
+        self._progress = progress
+        await self._providers.get(None)
+        for template in bundle.templates.values():
+            for step in template.steps:
+                env_id = getattr(step, "env_id", None)
+                if step.type == "deploy_env" and isinstance(env_id, str) and not _is_seeded(env_id, template):
+                    self._prepare(_wanted(step, template), bundle.env(env_id))
+
+    async def prepared(self) -> None:
+        """Wait for the images."""
+        for task in list(self._prepares.values()):
+            await asyncio.shield(task)
+
+    async def deploy_env(self, request: EnvRequest) -> SandboxedEnv:
+        """A sandbox whose server answers, and a client for it."""
+        key = (request.provider, request.env.name)
+        failed_at = self._failed_at.get(key)
+        if failed_at is not None and time.monotonic() - failed_at > RETRY_PREPARE_S:
+            self._prepares.pop(key, None)
+        await asyncio.shield(self._prepare(request.provider, request.env))
+        provider = await self._providers.get(request.provider)
+        variables: dict[str, str] = {}
+        if request.env.environment_name is not None:
+            variables["ENVIRONMENT_NAME"] = request.env.environment_name
+        spec = SandboxSpec(
+            image=request.env.image,
+            env=variables,
+            resources=request.resources,
+            isolation=self._isolation,
+            ttl_s=request.ttl_s,
+            labels={"episode": request.episode_id, "env": request.env.name},
+            label=request.env.name,
+        )
+        sandbox = await provider.create(spec)
+        env = SandboxedEnv(request.env.name, sandbox)
+        try:
+            await env.open()
+        except BaseException:
+            await asyncio.shield(asyncio.ensure_future(env.close()))
+            raise
+        return env
+
+    def _prepare(self, provider: str | None, env: EnvSpec) -> asyncio.Task[None]:
+        """The one preparation of an env's image for a provider."""
+        key = (provider, env.name)
+        task = self._prepares.get(key)
+        if task is None:
+            self._failed_at.pop(key, None)
+            work = self._prepare_image(key, env)
+            task = self._prepares[key] = asyncio.get_running_loop().create_task(work, name=f"prepare {env.name}")
+            task.add_done_callback(_look_at)
+        return task
+
+    async def _prepare_image(self, key: tuple[str | None, str], env: EnvSpec) -> None:
+        try:
+            provider = await self._providers.get(key[0])
+            await provider.prepare(env.image, progress=self._progress)
+        except Exception as error:
+            self._failed_at[key] = time.monotonic()
+            log.warning("env %r could not be prepared: %s", env.name, error)
+            raise
+
+    async def create_sandbox(self, spec: SandboxSpec, *, provider: str | None = None) -> Sandbox:
+        """A machine."""
+        chosen = await self._providers.get(provider)
+        image = machine_image(chosen.capabilities) if isinstance(spec.image, HostImage) else spec.image
+        return await chosen.create(replace(spec, image=image, isolation=self._isolation))
+
+    async def run_code(self, env: EnvSpec | None, request: CodeRequest, *, provider: str | None = None) -> Any:
+        """Run the code in the env's image, or in a plain one."""
+        chosen = await self._providers.get(provider)
+        image = env.image if env is not None else machine_image(chosen.capabilities)
+        return await chosen.run_code(image, request)
+
+    async def close(self) -> None:
+        """End preparations and providers."""
+        tasks = list(self._prepares.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._providers.close()
+
+
+def _wanted(step: object, template: TaskTemplate) -> str | None:
+    """The provider that a step asks for by name; what a seed fills in is not known before the episode."""
+    wanted = getattr(step, "sandbox_type", None)
+    if not isinstance(wanted, str) or wanted == LOCAL or _is_seeded(wanted, template):
+        return None
+    return wanted
+
+
+def _is_seeded(text: str, template: TaskTemplate) -> bool:
+    return any(f"<{key}>" in text for key in template.placeholders)
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    """Its error goes to the episodes that wait for it; with none it must not be reported as forgotten."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,65 @@
+"""Steps that configure an env."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_env.episode.access import ToolAccess
+from agent_env.errors import EnvError, EnvUnsupported, UsageError
+
+if TYPE_CHECKING:
+    from agent_env.bundle.steps.config import ApplyServerConfig, ModifyEnvToolAccess
+    from agent_env.episode.run import EpisodeRun, RunningEnv
+
+EVERY = "*"
+TOOL_ACCESS = {"disable": "urn:agentenv:disable-tool/v1", "enable": "urn:agentenv:enable-tool/v1"}
+
+
+async def run_apply_server_config(step: ApplyServerConfig, episode: EpisodeRun) -> None:
+    """Call the extension of each directive with its arguments; the answers are kept under the step's id."""
+    env = episode.running_env(step.env_id)
+    answers: list[dict[str, Any]] = []
+    for directive in step.directives:
+        _check_service(env, directive.target)
+        try:
+            result = await env.deployed.handle.call_extension(
+                directive.uri, directive.args, timeout=episode.remaining(step.timeout_seconds)
+            )
+        except EnvUnsupported as error:
+            if not step.tolerate_unadvertised:
+                raise env.named(error, directive.uri) from error
+            answers.append({"service": directive.target, "uri": directive.uri, "skipped": True})
+            continue
+        except EnvError as error:
+            raise env.named(error, directive.uri) from error
+        answers.append({"service": directive.target, "uri": directive.uri, "result": result})
+    episode.results.setdefault(step.id, answers)
+    episode.stale = True
+
+
+def _check_service(env: RunningEnv, service: str) -> None:
+    """A directive names its server; an env is one server."""
+    card = getattr(env.deployed.handle, "card_name", None)
+    names = {name for name in (env.spec.environment_name, card) if isinstance(name, str)}
+    if service != EVERY and service not in names | {env.spec.name}:
+        known = ", ".join(map(repr, sorted(names | {env.spec.name})))
+        raise UsageError(f"{env.title} has no service {service!r}; it has {known}")
+
+
+async def run_modify_env_tool_access(step: ModifyEnvToolAccess, episode: EpisodeRun) -> None:
+    """Disable or enable tools for a role: by the env itself where it can, else by the engine, as a gateway would."""
+    env = episode.running_env(step.env_id)
+    tools = list(step.tools)
+    body: dict[str, Any] = {"role": step.role, "tools": EVERY if EVERY in tools else tools}
+    episode.stale = True
+    if env.access is None:
+        try:
+            await env.deployed.handle.call_extension(
+                TOOL_ACCESS[step.action], body, method=step.action, timeout=episode.remaining(30.0)
+            )
+            return
+        except EnvUnsupported:
+            env.access = ToolAccess()
+        except EnvError as error:
+            raise env.named(error, TOOL_ACCESS[step.action]) from error
+    env.access.change(step.role, tools, allow=step.action == "enable")
