@@ -64,4 +64,4 @@ def _is_quick(pattern: str, length: int) -> bool:
         return True
     if _REPEATED_GROUP.search(pattern):
         return False
-    return (length + 1) ** (quantifiers + 1) <= _QUICK_STEPS
+    return bool((length + 1) ** (quantifiers + 1) <= _QUICK_STEPS)

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.episode.tools import ToolList
 from agent_env.episode.turns import Turns
@@ -157,7 +157,7 @@ class EpisodeRun:
             raise UsageError(f"step {step_id!r} is no scoring step: its type must say `scores = True`")
         if step_id in self.scores:
             raise UsageError(f"step {step_id!r} has recorded a score already")
-        given: object = score
+        given = cast("object", score)
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
             raise UsageError(f"step {step_id!r}: a score must be a finite number, got {score!r}")
         self.scores[step_id] = float(score)

@@ -47,7 +47,9 @@ def read_answer(raw: bytes, request: CodeRequest) -> Any:
 
 async def run_code_by_exec(provider: SandboxProvider, image: Image, request: CodeRequest) -> Any:
     """Run ``request`` in a sandbox of its own made from ``image``."""
-    spec = SandboxSpec(image=image, serves=False, ttl_s=request.timeout + 120, label=f"code {request.file}")
+    spec = SandboxSpec(
+        image=image, serves=False, network="open", ttl_s=request.timeout + 120, label=f"code {request.file}"
+    )
     async with await provider.create(spec) as sandbox:
         await sandbox.write(_RUNNER, request.runner.read_bytes())
         await sandbox.upload(request.folder, _FOLDER)
