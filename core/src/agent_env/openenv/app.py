@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import UsageError
-from agent_env.openenv.security import Guard, check_token
+from agent_env.openenv.security import Guard, GuardMiddleware, check_token
 from agent_env.openenv.server.http import add_routes
 from agent_env.openenv.server.hub import Hub
 from agent_env.openenv.server.mcp_ws import McpRoute
@@ -26,11 +26,39 @@ if TYPE_CHECKING:
     from agent_env.episode import Engine
     from agent_env.plugin.sandbox import Isolation, SandboxProvider
     from agent_env.registry import Registry
+    from starlette.types import Receive, Scope, Send
 
 logger = logging.getLogger("agent_env.openenv")
 
 OPENENV_VERSION = "1.0.0"
 """OpenAPI version, the constant of OpenEnv servers."""
+
+
+class BundleApp(FastAPI):
+    """A FastAPI application whose own WebSockets skip the layers that FastAPI puts around every request.
+
+    Those cost as much as a whole no-op episode. They are not skipped when somebody added middleware, which may be
+    meant to see the connections.
+    """
+
+    def serve_websockets(self, guard: Guard, routes: Mapping[str, Any]) -> None:
+        """Serve these paths behind ``guard``, also through the router, so that they are among `routes`."""
+        for path, endpoint in routes.items():
+            self.router.routes.append(WebSocketRoute(path, endpoint, name=f"websocket {path}"))
+        self._direct = routes
+        self._guard = guard
+        self._layers = len(self.user_middleware)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI application."""
+        if scope["type"] == "websocket" and len(self.user_middleware) == self._layers and not scope.get("root_path"):
+            endpoint = self._direct.get(scope["path"])
+            if endpoint is not None:
+                scope["app"] = self
+                if await self._guard.lets_in(scope, receive, send):
+                    await endpoint(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
 
 
 def build_app(
@@ -95,15 +123,15 @@ def build_app(
             await hub.stop()
 
     served = engine.bundle
-    app = FastAPI(title=served.name, description=served.description, version=OPENENV_VERSION, lifespan=lifespan)
+    app = BundleApp(title=served.name, description=served.description, version=OPENENV_VERSION, lifespan=lifespan)
     app.state.hub = hub
     app.state.engine = engine
     app.state.protected = checked is not None
-    app.add_middleware(cast("Any", Guard), token=checked, max_body=max_message_bytes)
     add_routes(app, hub, _version())
     add_task_routes(app, hub, env_name(served.name))
-    app.router.routes.append(WebSocketRoute("/ws", cast("Any", WsRoute(hub)), name="ws"))
-    app.router.routes.append(WebSocketRoute("/mcp", cast("Any", McpRoute(hub)), name="mcp_ws"))
+    guard = Guard(checked, max_body=max_message_bytes)
+    app.add_middleware(cast("Any", GuardMiddleware), guard=guard)
+    app.serve_websockets(guard, {"/ws": WsRoute(hub), "/mcp": McpRoute(hub)})
     return app
 
 

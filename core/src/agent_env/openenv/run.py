@@ -168,6 +168,7 @@ def _prepare(app: FastAPI, host: str, port: int, uds: str | Path | None) -> tupl
         ws_ping_timeout=PING_TIMEOUT_S,
         timeout_graceful_shutdown=max(1, int(hub.shutdown_deadline / 2)),
         server_header=False,
+        proxy_headers=False,
     )
     listener, url = _listen(host, port, uds)
     return _Server(config, hub), listener, url

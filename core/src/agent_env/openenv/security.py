@@ -63,37 +63,51 @@ def check_token(token: str | None) -> str | None:
 
 
 class Guard:
-    """Middleware: asks every request but ``/health`` for the token, and limits bodies.
+    """Asks every request but ``/health`` for the token, and limits bodies.
 
     Args:
-        app: what it guards.
         token: the token, or `None` for an open server.
         max_body: most bytes of a request's body.
     """
 
-    def __init__(self, app: App, *, token: str | None, max_body: int) -> None:
-        self._app = app
+    __slots__ = ("__token", "max_body")
+
+    def __init__(self, token: str | None, *, max_body: int) -> None:
         self.__token = None if token is None else token.encode()
-        self._max_body = max_body
+        self.max_body = max_body
+
+    async def lets_in(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Whether a request may go on; the others are answered here."""
+        token = self.__token
+        if token is None or _bears(scope, token):
+            return True
+        if scope["type"] == "http" and _path(scope) == _OPEN_PATH:
+            return True
+        await _refuse(scope, receive, send)
+        return False
+
+
+class GuardMiddleware:
+    """`Guard` around an application."""
+
+    def __init__(self, app: App, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind == "lifespan":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-            return
-        token = self.__token
-        if token is not None and not _bears(scope, token) and not (kind == "http" and _path(scope) == _OPEN_PATH):
-            await _refuse(scope, receive, send)
-            return
-        if kind == "http":
-            await self._limited(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        elif await self._guard.lets_in(scope, receive, send):
+            if scope["type"] == "http":
+                await self._limited(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limit = self._guard.max_body
         for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self._max_body:
-                await _answer(send, 413, f'{{"detail":"the body is larger than {self._max_body} bytes"}}')
+            if name == b"content-length" and value.isdigit() and int(value) > limit:
+                await _answer(send, 413, f'{{"detail":"the body is larger than {limit} bytes"}}')
                 return
         read = 0
 
@@ -101,7 +115,7 @@ class Guard:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self._max_body:  # chunked: no length was announced
+            if read > limit:  # chunked: no length was announced
                 return {"type": "http.disconnect"}
             return message
 
