@@ -49,12 +49,8 @@ def test_the_table(agentenv: Run, add_plugin: AddPlugin) -> None:
     assert head.split() == ["KIND", "NAME", "PLUGIN", "STATUS"]
     cells = [[head_cell.strip() for head_cell in line.split("  ") if head_cell.strip()] for line in lines]
     assert ["reward", "acme", "acme-env 2.0", "ok"] in cells
-    assert [
-        "plugin",
-        "bad",
-        "bad-env 0.1",
-        "failed: cannot be imported: it needs the package 'no_such_sdk', which is not installed: pip install \"bad-env\"",
-    ] in cells
+    failed = "failed: cannot be imported: it needs the package 'no_such_sdk', which is not installed: "
+    assert ["plugin", "bad", "bad-env 0.1", f'{failed}pip install "bad-env"'] in cells
     assert ["plugin", "off", "off-env 0.2", "disabled: switched off by AGENTENV_DISABLE_PLUGINS=off"] in cells
     assert not [line for line in lines if line.startswith(("command", "step"))]
     assert "Traceback" not in done.stderr

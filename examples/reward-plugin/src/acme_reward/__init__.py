@@ -1,0 +1,1 @@
+"""A reward combiner that prefers short episodes."""
