@@ -40,7 +40,9 @@ def command(*, path: Path, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    click.echo(f"{bundle.name}: {bundle.description}" if bundle.description else bundle.name)
+    click.echo(bundle.name)
+    if bundle.description:
+        click.echo(bundle.description)
     click.echo()
     print_table(
         ("TASK", "TASKS", "TOOLSET", "SCORES"),
