@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROLE_HEADER = "agentenv-role"
 ROLE_META = "agentenv.io/role"
@@ -31,7 +33,7 @@ class ToolContext:
 
 def caller(name: str, meta: object, headers: Mapping[str, str]) -> ToolContext:
     """The context of a call. A role in ``_meta`` was stamped by a gateway: the headers are then the gateway's own."""
-    found: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
+    found = cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
     forwarded = ROLE_META in found
     role = found.get(ROLE_META) if forwarded else headers.get(ROLE_HEADER)
     session = found.get(SESSION_META)

@@ -116,10 +116,10 @@ def _invalid(detail: str) -> RpcError:
     return RpcError(jsonrpc.INVALID_PARAMS, "invalid_request", {"detail": detail})
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {key: _without_nulls(item) for key, item in fields.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_without_nulls(item) for item in cast("list[object]", value)]
     return value

@@ -47,6 +47,7 @@ def tool_result(value: object) -> dict[str, Any]:
     Raises:
         TypeError, ValueError: the value has no JSON form.
     """
+    whole = value
     if value is None:
         return {"content": [], "isError": False}
     if isinstance(value, str):
@@ -57,7 +58,7 @@ def tool_result(value: object) -> dict[str, Any]:
         items = cast("list[object]", value)
         if any(isinstance(item, Image) for item in items):
             return {"content": [_part(item) for item in items], "isError": False}
-    plain = to_json(value)
+    plain = to_json(whole)
     result: dict[str, Any] = {"content": [text_part(_dump(plain))], "isError": False}
     if isinstance(plain, dict):
         result["structuredContent"] = plain

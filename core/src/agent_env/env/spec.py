@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.env.decorators import (
     DataOperation,
@@ -122,7 +122,9 @@ def _read(cls: type[Env]) -> EnvSpec:
         if (operation := data_mark(function)) is not None:
             grant = "write_namespace" in inspect.signature(function).parameters
             _once(data, operation, DataHandler(attribute, is_async, grant), f"two methods serve {operation}", cls)
-    ordered = {operation: data[operation] for operation in _OPERATIONS if operation in data}
+    ordered: dict[DataOperation, DataHandler] = {
+        operation: data[operation] for operation in _OPERATIONS if operation in data
+    }
     return EnvSpec(
         cls.env_name or cls.__name__, cls.tool_access, tuple(tools.values()), tuple(extensions.values()), ordered
     )
@@ -141,7 +143,7 @@ def _methods(cls: type[Env]) -> list[tuple[str, Callable[..., Any]]]:
             if marked:
                 found.append((name, function))
         elif isinstance(function, staticmethod | classmethod) or marked:
-            inner = getattr(function, "__func__", function)
+            inner: object = getattr(cast("object", function), "__func__", cast("object", function))
             if any(mark(inner) is not None for mark in (tool_mark, extension_mark, data_mark)):
                 raise UsageError(f"{cls.__name__}.{name}: only plain methods (with self) can be served")
     return found

@@ -153,7 +153,7 @@ class ChunkedBody:
             elif self._state == "end":
                 if len(buffer) < 2:
                     break
-                if buffer[:2] != b"\r\n":
+                if not buffer.startswith(b"\r\n"):
                     raise ProtocolError("a chunk does not end where it said")
                 del buffer[:2]
                 self._state = "size"

@@ -30,7 +30,7 @@ class ListKind(Kind):
     def read(self, value: object, where: str, reading: Reading) -> Any:
         if not isinstance(value, list):
             reading.wrong(where, self.expected, value)
-            return value
+            return None
         before = len(reading.problems)
         items = [self._item.read(item, f"{where}[{i}]", reading) for i, item in enumerate(cast("list[object]", value))]
         if self._make is None or len(reading.problems) > before:
@@ -39,7 +39,7 @@ class ListKind(Kind):
             return self._make(items)
         except TypeError:  # a set of what cannot be hashed
             reading.problems.append(f"{where}: its items cannot be members of a set")
-            return value
+            return None
 
 
 class TupleKind(Kind):
@@ -57,11 +57,11 @@ class TupleKind(Kind):
     def read(self, value: object, where: str, reading: Reading) -> Any:
         if not isinstance(value, list):
             reading.wrong(where, self.expected, value)
-            return value
+            return None
         items = cast("list[object]", value)
         if len(items) != len(self._items):
             reading.problems.append(f"{where}: expected {self.expected}, got {len(items)}")
-            return value
+            return None
         return tuple(
             kind.read(item, f"{where}[{i}]", reading)
             for i, (kind, item) in enumerate(zip(self._items, items, strict=True))
@@ -81,7 +81,7 @@ class MapKind(Kind):
     def read(self, value: object, where: str, reading: Reading) -> Any:
         if not isinstance(value, dict):
             reading.wrong(where, self.expected, value)
-            return value
+            return None
         fields = cast("dict[str, object]", value)
         return {key: self._value.read(item, f"{where}.{key}", reading) for key, item in fields.items()}
 
@@ -189,13 +189,13 @@ class ObjectKind(Kind):
     def read(self, value: object, where: str, reading: Reading) -> Any:
         if not isinstance(value, dict):
             reading.wrong(where, self.expected, value)
-            return value
+            return None
         before = len(reading.problems)
         fields = self.fields(cast("dict[str, object]", value), where, reading)
         if len(reading.problems) > before:
-            return value
+            return None
         try:
             return self._make(**fields)
         except (ValueError, TypeError) as error:  # the author's own check in __post_init__
             reading.problems.append(f"{where}: {error}")
-            return value
+            return None
