@@ -25,7 +25,7 @@ def keep_scored_groups(args: Any, samples: Any, **kwargs: Any) -> bool:
 def keep_trainable_groups(args: Any, samples: Any, **kwargs: Any) -> bool:
     """As `keep_scored_groups`, and drop groups whose rewards do not vary; a group of one is kept."""
     del kwargs
-    return not (drop_reason(args, samples) or zero_spread_reason(samples))
+    return not (drop_reason(args, samples) or zero_spread_reason(args, samples))
 
 
 def keep_scored_groups_counted(args: Any, samples: Any, **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ def _drop_reason(args: Any, samples: Any) -> str:
         if not members:
             return "missing"
         for sample in members:
-            reason = _sample_reason(sample)
+            reason = _sample_reason(args, sample)
             if reason:
                 return reason
     return ""
@@ -89,7 +89,7 @@ def _expected(args: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _sample_reason(sample: object) -> str:
+def _sample_reason(args: Any, sample: object) -> str:
     if sample is None:
         return "missing"
     metadata = metadata_of(sample)
@@ -97,9 +97,18 @@ def _sample_reason(sample: object) -> str:
         return "failed_" + _kind(metadata["agentenv_failure"])
     if _status(sample) in {"aborted", "failed"}:
         return "aborted"
-    if finite(metadata.get("reward")) is None or finite(getattr(sample, "reward", None)) is None:
+    if finite(metadata.get("reward")) is None or reward_value(args, sample) is None:
         return "unscored"
     return ""
+
+
+def reward_value(args: Any, sample: object) -> float | None:
+    """The reward that Miles would train on: with ``--reward-key`` an entry of a dict."""
+    value: object = getattr(sample, "reward", None)
+    key: object = getattr(args, "reward_key", None)
+    if key and isinstance(value, dict):
+        value = cast("dict[object, object]", value).get(key)
+    return finite(value)
 
 
 def _kind(failure: object) -> str:
@@ -112,14 +121,14 @@ def _status(sample: object) -> str:
     return str(getattr(status, "value", status)).lower()
 
 
-def zero_spread_reason(samples: Any) -> str:
+def zero_spread_reason(args: Any, samples: Any) -> str:
     """``"zero_std_<reward>"`` when a group of several has only one reward, else ``""``; never raises."""
     try:
         rewards = [
             number
             for element in cast("list[object]", samples)
             for sample in _members(element)
-            if (number := finite(getattr(sample, "reward", None))) is not None
+            if (number := reward_value(args, sample)) is not None
         ]
         if len(cast("list[object]", samples)) > 1 and rewards and max(rewards) - min(rewards) <= _SPREAD:
             return f"zero_std_{round(rewards[0], 1)}"
