@@ -64,6 +64,11 @@ class Connection(ABC):
         """The frame for a request, or a connection, that is refused."""
         return refused.frame()
 
+    def unsendable(self, request: Any, why: str) -> str:
+        """The frame in place of a reply that cannot be sent."""
+        del request
+        return self.refuse(Refused(why))
+
     async def run(self) -> None:
         """Serve the connection to its end."""
         message = await self._receive()
@@ -150,14 +155,13 @@ class Connection(ABC):
                 await self._close(1000)
                 raise
         except ValueError as error:
-            text = self.refuse(Refused(f"the reply is no JSON: {error}"))
+            text = self.unsendable(request, f"the reply is no JSON: {error}")
         except Exception as error:
             logger.exception("internal error in a session")
             text = self.refuse(Refused(f"internal error: {type(error).__name__}: {error}"))
-        if len(text) * 4 > self.hub.max_message_bytes and (size := byte_length(text)) > self.hub.max_message_bytes:
-            text = self.refuse(
-                Refused(f"the reply takes {size} bytes; {self.hub.max_message_bytes} are allowed", size=size)
-            )
+        limit = self.hub.max_message_bytes
+        if len(text) * 4 > limit and (size := byte_length(text)) > limit:
+            text = self.unsendable(request, f"the reply takes {size} bytes; {limit} are allowed")
         return text
 
     async def _reply(self, text: str) -> None:

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from agent_env.openenv.server import replies
 from agent_env.openenv.server.connection import Connection
 from agent_env.openenv.server.frames import Refused, state_frame
-from agent_env.openenv.server.messages import CloseSession, GetState, Request, Rpc, read_frame
+from agent_env.openenv.server.messages import CallTool, CloseSession, GetState, Request, Rpc, read_frame
 from agent_env.openenv.server.rpc import answer_rpc
-from agent_env.openenv.wire import write_json
+from agent_env.openenv.wire import END_TURN, write_json
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,6 +63,11 @@ class WsConnection(Connection):
         if isinstance(request, Rpc):
             return write_json({"type": "mcp", "data": await answer_rpc(self.hub, request.data, play, ticket)})
         return (await play.play(request, ticket)).frame()
+
+    def unsendable(self, request: Any, why: str) -> str:
+        if isinstance(request, CallTool) and request.name != END_TURN:  # the model may ask for less
+            return replies.tool_error(request.name, "execution_error", why).frame()
+        return super().unsendable(request, why)
 
 
 def _seconds(text: str) -> float:
