@@ -135,3 +135,27 @@ def test_a_hook_wrapper_of_one_plugin_does_not_touch_another(install: Install, r
     assert "one" in registry.names("reward")
     (row,) = [row for row in registry.report() if row.distribution == "bad-plugin"]
     assert row.status == "failed"
+
+
+def test_a_distribution_that_a_newer_one_hides_does_not_count(
+    install: Install, reward_hooks: RewardHooks, tmp_path: Path
+) -> None:
+    folder = install("acme-env", "2.0", "[other.group]\nx = y\n")
+    older = tmp_path / "older"
+    (older / "acme_env-1.0.dist-info").mkdir(parents=True)
+    (older / "acme_env-1.0.dist-info" / "METADATA").write_text("Name: acme-env\nVersion: 1.0\n")
+    (older / "acme_env-1.0.dist-info" / "entry_points.txt").write_text("[agentenv]\nacme = acme_hooks\n")
+    (older / "acme_hooks.py").write_text(reward_hooks("old"))
+    sys.path.insert(sys.path.index(str(folder)) + 1, str(older))
+    try:
+        assert "old" not in Registry().names("reward")
+    finally:
+        sys.path.remove(str(older))
+
+
+def test_a_distribution_without_a_name_is_shown(install: Install) -> None:
+    folder = install("acme-env", "2.0", {"acme": "acme_hooks"})
+    (folder / "acme_env-2.0.dist-info" / "METADATA").unlink()
+    (row,) = [row for row in Registry().report() if row.distribution == "unknown"]
+    assert row.status == "failed"
+    assert row.reason == f"a distribution in {folder} has no name"

@@ -75,25 +75,42 @@ def installed() -> Iterator[Source]:
 
     seen: set[str] = set()
     for distribution in distributions():
-        name = _name(distribution)
-        if name is None or normalized(name) in seen:
+        if not _mentions_group(distribution):  # cheap: of most distributions nothing else is read
             continue
-        seen.add(normalized(name))
-        yield from _of_distribution(distribution, name)
+        name = _name(distribution)
+        if name is None:
+            where = distribution.locate_file("")
+            yield Source("unknown", "", "", "", _nothing, problem=f"a distribution in {where} has no name")
+        elif normalized(name) not in seen and not _shadowed(distribution, name):
+            seen.add(normalized(name))
+            yield from _of_distribution(distribution, name)
 
 
 def _of_distribution(distribution: Distribution, name: str) -> Iterator[Source]:
+    version = _version(distribution)
     try:
         points = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
     except Exception as error:  # noqa: BLE001 - whatever is wrong in a stranger's metadata stays the stranger's
-        if _mentions_group(distribution):
-            yield Source(name, _version(distribution), "", "", object, problem=f"entry points: {reason_of(error)}")
+        yield Source(name, version, "", "", _nothing, problem=f"entry points: {reason_of(error)}")
         return
-    if not points:
-        return
-    version, home_page = _version(distribution), _home_page(distribution)
+    home_page = _home_page(distribution) if points else ""
     for point in points:
         yield Source(name, version, point.name, home_page, _loader(point), point.value)
+
+
+def _nothing() -> object:
+    return None
+
+
+def _shadowed(distribution: Distribution, name: str) -> bool:
+    """Whether another distribution of this name comes earlier on the module path."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import distribution as first_named
+
+    try:
+        return first_named(name).locate_file("") != distribution.locate_file("")
+    except (PackageNotFoundError, ValueError):
+        return False
 
 
 def _loader(point: EntryPoint) -> Callable[[], object]:
