@@ -8,10 +8,12 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from agent_env.errors import SandboxError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SOCKET_FOLDER = "/run/agentenv"
 """Where a sandbox finds the folder of its unix socket."""
@@ -39,7 +41,7 @@ class Bubblewrap:
     readable: tuple[str, ...] = ()
 
     def arguments(
-        self, folder: Path, *, cwd: str, network: bool, readable: tuple[str, ...], sockets: bool = True
+        self, folder: Path, *, cwd: str, network: bool, readable: tuple[str, ...], kids: Path | None = None
     ) -> list[str]:
         """The command line up to the command.
 
@@ -48,7 +50,8 @@ class Bubblewrap:
             cwd: working folder inside.
             network: share the host's network.
             readable: paths to show read-only: the interpreter's.
-            sockets: show the folder of the unix socket.
+            kids: folder of forked children's folders, writable under its own name; the rest is read-only then, so that
+                one child cannot leave anything for the next.
         """
         argv = [self.program, "--bind", str(folder / "root"), "/"]
         for path in _SYSTEM:
@@ -60,8 +63,10 @@ class Bubblewrap:
         for path in _outermost((*readable, *self.readable)):
             argv += ["--ro-bind-try", path, path]
         argv += ["--proc", "/proc", "--dev", "/dev"]
-        if sockets:
+        if kids is None:
             argv += ["--bind", str(folder / "sock"), SOCKET_FOLDER]
+        else:
+            argv += ["--bind", str(kids), str(kids), "--remount-ro", "/"]
         argv += ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--chdir", cwd]
         if network:
             argv.append("--share-net")

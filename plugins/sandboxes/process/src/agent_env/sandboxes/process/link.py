@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Held:
     """A process that a keeper holds, as the server sees it. Futures never fail: None = the keeper was lost."""
 
-    __slots__ = ("ended", "error", "exited", "expired", "id", "lost", "pid", "started")
+    __slots__ = ("ended", "error", "exited", "expired", "id", "lost", "pid", "ready", "started")
 
     def __init__(self, identity: str, loop: asyncio.AbstractEventLoop) -> None:
         self.id = identity
@@ -26,6 +26,7 @@ class Held:
         self.expired = False
         self.lost = False
         self.started: asyncio.Future[bool] = loop.create_future()
+        self.ready: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[int | None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
 
@@ -40,6 +41,8 @@ class Held:
             _resolve(self.exited, None)
             _resolve(self.ended, None)
             return True
+        elif event == "ready":
+            _resolve(self.ready, None)
         elif event == "exit":
             _resolve(self.exited, message["code"])
         elif event == "expired":

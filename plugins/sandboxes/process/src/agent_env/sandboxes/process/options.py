@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field

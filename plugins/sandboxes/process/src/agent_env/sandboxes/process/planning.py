@@ -7,19 +7,19 @@ import os
 import posixpath
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxUnsupported
 from agent_env.plugin.sandbox import BuildContext, HostImage
 from agent_env.sandboxes.process import bwrap
-from agent_env.sandboxes.process.keeper.procs import EXEC_MARK, MARK
+from agent_env.sandboxes.process.keeper.procs import MARK
 from agent_env.sandboxes.process.pythons import Pythons, cache_root
 from agent_env.sandboxes.process.sandbox import Launch
 from agent_env.sandboxes.process.settings import EnvSettings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from agent_env.plugin.sandbox import Image, Isolation, SandboxSpec
     from agent_env.sandboxes.process.options import ProcessOptions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _WORKDIR = "/work"
-_RANK: dict[Isolation, int] = {"none": 0, "shared": 1, "namespace": 2, "container": 3, "vm": 4}
+RANK: dict[Isolation, int] = {"none": 0, "shared": 1, "namespace": 2, "container": 3, "vm": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +96,15 @@ class Planner:
             self._paths[interpreter] = await bwrap.python_paths(interpreter)
         return self._paths[interpreter]
 
-    async def plan(self, spec: SandboxSpec, identity: str, folder: Path) -> Plan:
-        """The plan for a spec.
+    async def plan(
+        self, spec: SandboxSpec, settings: EnvSettings | None, interpreter: str, identity: str, folder: Path
+    ) -> Plan:
+        """The plan to spawn a spec, which `refuse` let pass.
 
         Raises:
-            SandboxUnsupported: something that is asked for cannot be done here.
+            SandboxUnsupported: nothing says how to start it.
         """
-        settings = await self.settings(spec.image)
         isolated = self.bubblewrap is not None
-        self.refuse(spec, "namespace" if isolated else "none")
-        interpreter = await self.interpreter(spec.image, settings)
         if isolated:
             await self.python_paths(interpreter)
         argv: list[str] = []
@@ -135,6 +134,7 @@ class Planner:
         workdir = str(folder / "root") + launch.workdir
         return Plan(
             {
+                "op": "spawn",
                 "argv": self._command(launch, folder, argv, launch.workdir) if argv else [],
                 "env": env,
                 "cwd": "/" if isolated else workdir,
@@ -145,13 +145,18 @@ class Planner:
             launch,
         )
 
-    def refuse(self, spec: SandboxSpec, have: Isolation) -> None:
-        """Raise for what is asked for and cannot be kept."""
+    def refuse(self, spec: SandboxSpec) -> None:
+        """Raise for what is asked for and cannot be kept.
+
+        Raises:
+            SandboxUnsupported: it says what.
+        """
+        have: Isolation = "none" if self.bubblewrap is None else "namespace"
         asked = [name for name in ("cpu", "memory_mb", "disk_mb", "pids") if getattr(spec.resources, name) is not None]
         what = ""
         if asked:
             what = f"the limits asked for ({', '.join(asked)}) cannot be kept by the process sandbox"
-        elif spec.isolation is not None and _RANK[spec.isolation] > _RANK[have]:
+        elif spec.isolation is not None and RANK[spec.isolation] > RANK[have]:
             what = f"isolation {spec.isolation!r} was asked for and this sandbox would have {have!r}"
         elif spec.network == "none" and have == "none":
             what = "network 'none' was asked for, which plain processes cannot keep"
@@ -176,25 +181,13 @@ class Planner:
         paths = self._paths[launch.interpreter]
         return self.bubblewrap.arguments(folder, cwd=cwd, network=launch.network, readable=paths) + argv
 
-    def _environment(self, launch: Launch, identity: str, folder: Path) -> dict[str, str]:
-        """Explicit: nothing of the server's own environment but the place of its CA certificates."""
+    @staticmethod
+    def _environment(launch: Launch, identity: str, folder: Path) -> dict[str, str]:
         root = "" if launch.isolation != "none" else str(folder / "root")
-        env = {
-            "PATH": f"{os.path.dirname(launch.interpreter)}:{_SYSTEM_PATH}",  # noqa: PTH120
-            "HOME": root + launch.workdir,
-            "TMPDIR": root + "/tmp",
-            "LANG": "C.UTF-8",
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-            if name in os.environ:
-                env[name] = os.environ[name]
+        env = base_environment(launch.interpreter, home=root + launch.workdir, tmp=root + "/tmp")
         return {**env, **launch.env, **launch.secrets, MARK: identity}
 
-    async def exec_message(
-        self, box: ProcessSandbox, identity: str, argv: list[str], cwd: str, env: dict[str, str]
-    ) -> dict[str, Any]:
+    async def exec_message(self, box: ProcessSandbox, argv: list[str], cwd: str, env: dict[str, str]) -> dict[str, Any]:
         """An ``exec`` request.
 
         Raises:
@@ -211,10 +204,26 @@ class Planner:
         return {
             "of": box.id,
             "argv": self._command(launch, box.folder, argv, cwd),
-            "env": {**self._environment(launch, box.id, box.folder), **env, EXEC_MARK: identity, MARK: box.id},
+            "env": {**self._environment(launch, box.id, box.folder), **env, MARK: box.id},
             "cwd": "/" if isolated else str(box.root) + cwd,
             "limits": launch.limits,
         }
+
+
+def base_environment(interpreter: str, *, home: str, tmp: str) -> dict[str, str]:
+    """Explicit: nothing of the server's own environment but the place of its CA certificates."""
+    env = {
+        "PATH": f"{os.path.dirname(interpreter)}:{_SYSTEM_PATH}",  # noqa: PTH120
+        "HOME": home,
+        "TMPDIR": tmp,
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        if name in os.environ:
+            env[name] = os.environ[name]
+    return env
 
 
 def _mapped(word: str, root: str, workdir: str) -> str:

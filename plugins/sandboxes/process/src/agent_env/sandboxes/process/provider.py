@@ -18,12 +18,13 @@ from agent_env.errors import (
     UsageError,
 )
 from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord
-from agent_env.sandboxes.process import commands, identity, reaper, sandbox, state
+from agent_env.sandboxes.process import code, commands, identity, reaper, sandbox, state
+from agent_env.sandboxes.process.forks import Forks
 from agent_env.sandboxes.process.keepers import SpawnerProcess
 from agent_env.sandboxes.process.options import ProcessOptions
 from agent_env.sandboxes.process.planning import Planner
 from agent_env.sandboxes.process.ports import Ports
-from agent_env.sandboxes.process.readiness import wait_ready
+from agent_env.sandboxes.process.readiness import wait_forked, wait_ready
 from agent_env.sandboxes.process.sandbox import ProcessSandbox
 from pydantic import ValidationError
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from agent_env.plugin.sandbox import Image, SandboxSpec
+    from agent_env.plugin.sandbox import CodeRequest, Image, SandboxSpec
     from agent_env.sandboxes.process.link import Held, Link
 
 _END_TIMEOUT = 10.0
@@ -57,6 +58,7 @@ class ProcessProvider(SandboxProvider):
         self._root: Path | None = None
         self._group: Path | None = None
         self._planner: Planner | None = None
+        self._forks: Forks | None = None
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -76,8 +78,7 @@ class ProcessProvider(SandboxProvider):
 
     async def _start(self) -> None:
         if self._spawner is not None:  # it was lost, with all it held
-            await self._spawner.quit()
-            self._spawner = None
+            await self._hang_up()
         self._root = await asyncio.to_thread(state.state_root, self.options.state_dir)
         await asyncio.to_thread(reaper.reap, self._root)
         self._group = await asyncio.to_thread(state.new_group, self._root)
@@ -86,12 +87,13 @@ class ProcessProvider(SandboxProvider):
             self._planner = await Planner.make(self.options, self._ports)
             if self._planner.bubblewrap is not None:
                 self.capabilities = replace(self.capabilities, isolation="namespace", network_none=True)
+        self._forks = Forks(self._spawner.link, self._planner, self._group, self.options, self._counter)
 
-    async def _ready(self) -> tuple[Link, Planner, Path]:
+    async def _ready(self) -> tuple[Link, Planner, Forks, Path]:
         await self.start()
-        if self._spawner is None or self._planner is None or self._group is None:
-            raise SandboxUnavailable("the process provider did not start", provider=self.name)
-        return self._spawner.link, self._planner, self._group
+        if self._spawner is None or self._planner is None or self._forks is None or self._group is None:
+            raise SandboxUnavailable("the process provider is closed", provider=self.name, retryable=False)
+        return self._spawner.link, self._planner, self._forks, self._group
 
     async def close(self) -> None:
         self._closed = True
@@ -102,15 +104,21 @@ class ProcessProvider(SandboxProvider):
             await asyncio.wait([self._starting])
         if self._planner is not None:
             await self._planner.pythons.close()
+        await self._hang_up()
+        await self._idle.wait()
+
+    async def _hang_up(self) -> None:
+        forks, self._forks = self._forks, None
         spawner, self._spawner = self._spawner, None
+        if forks is not None:
+            await forks.close()
         if spawner is not None:
             await spawner.quit()
-        await self._idle.wait()
 
     # -- create -------------------------------------------------------------------------------------------------------
 
     async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
-        _, planner, _ = await self._ready()
+        _, planner, _, _ = await self._ready()
         await planner.prepare(image, progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> ProcessSandbox:
@@ -129,11 +137,18 @@ class ProcessProvider(SandboxProvider):
                 self._idle.set()
 
     async def _create(self, spec: SandboxSpec) -> ProcessSandbox:
-        link, planner, group = await self._ready()
+        link, planner, forks, group = await self._ready()
+        planner.refuse(spec)
+        settings = await planner.settings(spec.image)
+        interpreter = await planner.interpreter(spec.image, settings)
+        zygote = await forks.zygote(spec, settings, interpreter) if settings is not None and spec.serves else None
         name = f"{next(self._counter):08x}"
-        identity_ = f"{group.name}-{name}"
-        folder = group / name
-        plan = await planner.plan(spec, identity_, folder)
+        if zygote is not None and settings is not None:
+            link, identity_, folder = zygote.link, f"{zygote.id}-{name}", zygote.folder / "kids" / name
+            plan = forks.plan(spec, settings, interpreter, zygote, name)
+        else:
+            identity_, folder = f"{group.name}-{name}", group / name
+            plan = await planner.plan(spec, settings, interpreter, identity_, folder)
         now = time.time()
         meta: dict[str, Any] = {
             "id": identity_,
@@ -147,7 +162,6 @@ class ProcessProvider(SandboxProvider):
         try:
             link.post(
                 {
-                    "op": "spawn",
                     "id": identity_,
                     "dir": str(folder),
                     "meta": meta,
@@ -160,27 +174,42 @@ class ProcessProvider(SandboxProvider):
             if not held.started.result():
                 raise self._not_started(spec, held)
             endpoint: Endpoint | None = None
-            if spec.serves:
+            if zygote is not None:
+                endpoint = await wait_forked(spec, held, folder)
+            elif spec.serves:
                 endpoint = await wait_ready(spec, plan, held, folder, link)
-            link.post(
-                {"op": "ready", "id": identity_, "endpoint": endpoint and {"url": endpoint.url, "uds": endpoint.uds}}
-            )
-            return ProcessSandbox(
-                self,
-                folder,
-                plan.launch,
-                sandbox_id=identity_,
-                labels=meta["labels"],
-                expires_at=meta["expires_at"],
-                endpoint=endpoint,
-                held=held,
-            )
+            record = {"url": endpoint.url, "uds": endpoint.uds} if endpoint is not None else None
+            link.post({"op": "ready", "id": identity_, "endpoint": record})
         except ValueError as error:
             self._drop(link, held, plan.launch.port)
             raise SandboxUnsupported(f"{spec.label}: {error}", provider=self.name) from error
         except BaseException:
             self._drop(link, held, plan.launch.port)
             raise
+        return ProcessSandbox(
+            self,
+            folder,
+            plan.launch,
+            sandbox_id=identity_,
+            labels=meta["labels"],
+            expires_at=meta["expires_at"],
+            endpoint=endpoint,
+            held=held,
+            link=link,
+        )
+
+    async def run_code(self, image: Image, request: CodeRequest) -> Any:
+        _, planner, forks, _ = await self._ready()
+        interpreter = await planner.interpreter(image, await planner.settings(image))
+        host = await forks.code_host(interpreter)
+        return await code.run_code(
+            host,
+            f"{next(self._counter):08x}",
+            request,
+            env=forks.code_environment(interpreter),
+            limits=planner.limits(),
+            log=self.options.log_kb * 1024,
+        )
 
     def _not_started(self, spec: SandboxSpec, held: Held) -> SandboxError:
         if held.lost:
@@ -206,23 +235,24 @@ class ProcessProvider(SandboxProvider):
         max_output: int,
     ) -> ExecResult:
         """Run a command in a sandbox."""
-        link, planner, _ = await self._ready()
+        link, planner, _, _ = await self._ready()
         identity_ = f"exec{next(self._counter):08x}"
-        message = await planner.exec_message(box, identity_, list(argv), cwd, dict(env or {}))
+        message = await planner.exec_message(box, list(argv), cwd, dict(env or {}))
         return await commands.run(link, identity_, message, stdin=stdin, timeout=timeout, max_output=max_output)
 
     def extended(self, box: ProcessSandbox) -> None:
         """A sandbox got a new expiry, which its file holds: its keeper plans anew."""
-        if self._spawner is not None and box.expires_at is not None:
-            self._spawner.link.post({"op": "extend", "id": box.id, "expires_at": box.expires_at})
+        if box.link is not None and box.expires_at is not None:
+            box.link.post({"op": "extend", "id": box.id, "expires_at": box.expires_at})
 
     async def end(self, box: ProcessSandbox, held: Held | None) -> None:
         """End a sandbox, ours through its keeper, another server's by its record."""
-        if held is None:
+        if held is None or box.link is None:
             await asyncio.to_thread(reaper.end_record, box.folder)
             return
-        if self._spawner is not None:
-            self._spawner.link.post({"op": "end", "id": box.id})
+        if self._spawner is not None and self._spawner.link is not box.link:
+            self._spawner.link.post({"op": "sweep", "id": box.id})
+        box.link.post({"op": "end", "id": box.id})
         await asyncio.wait([held.ended], timeout=_END_TIMEOUT)
         self._ports.give_back(box.launch.port)
         if not held.ended.done():

@@ -63,6 +63,27 @@ async def wait_ready(spec: SandboxSpec, plan: Plan, held: Held, folder: Path, li
         delay = min(delay * _GROWTH, _MOST_DELAY)
 
 
+async def wait_forked(spec: SandboxSpec, held: Held, folder: Path) -> Endpoint:
+    """The endpoint of a forked env, which tells its keeper that it accepts requests.
+
+    Raises:
+        SandboxNotReady: it ended, or was not ready in time.
+    """
+    await asyncio.wait([held.ready, held.exited], timeout=spec.startup_timeout, return_when=asyncio.FIRST_COMPLETED)
+    if held.exited.done():
+        raise await _ended(spec, held, folder)
+    if not held.ready.done():
+        tail = await asyncio.to_thread(read_tail, str(folder / "log"), _TAIL)
+        raise SandboxNotReady(
+            f"{spec.label}: the server is not ready after {spec.startup_timeout:g} s; "
+            f"its output: {tail.strip() or '(none)'}",
+            log_tail=tail,
+            provider="process",
+            sandbox_id=held.id,
+        )
+    return Endpoint(url="http://localhost", uds=str(folder / "sock" / "s"))
+
+
 def is_socket(path: str) -> bool:
     """Whether there is a unix socket, and not a link to somewhere else."""
     try:

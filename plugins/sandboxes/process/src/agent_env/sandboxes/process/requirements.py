@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_env.errors import BuildFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CORE = re.compile(r"agentenv[-_.]core\s*(\[[^\]]*\])?\s*([<>=!~;@ ].*)?", re.IGNORECASE)
 _FOREIGN = re.compile(r"agentenv[-_.]framework(?![-_.\w])", re.IGNORECASE)

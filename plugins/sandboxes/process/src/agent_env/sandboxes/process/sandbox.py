@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from agent_env.sandboxes.process.link import Held
+    from agent_env.sandboxes.process.link import Held, Link
     from agent_env.sandboxes.process.provider import ProcessProvider
 
 
@@ -75,7 +75,8 @@ class ProcessSandbox(Sandbox):
         labels: Mapping[str, str],
         expires_at: float | None,
         endpoint: Endpoint | None,
-        held: Held | None,
+        held: Held | None = None,
+        link: Link | None = None,
     ) -> None:
         self.id = sandbox_id
         self.labels = labels
@@ -86,6 +87,7 @@ class ProcessSandbox(Sandbox):
         self._provider = provider
         self._endpoint = endpoint
         self._held = held
+        self.link = link
         self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -215,5 +217,4 @@ def from_record(provider: ProcessProvider, folder: Path, sandbox_id: str) -> Pro
         labels=meta["labels"],
         expires_at=meta["expires_at"],
         endpoint=endpoint,
-        held=None,
     )

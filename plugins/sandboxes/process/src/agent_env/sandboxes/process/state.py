@@ -28,7 +28,7 @@ def state_root(option: Path | None) -> Path:
     else:
         root = Path(tempfile.gettempdir()) / f"agentenv-{os.getuid()}"
     root = Path(os.path.abspath(root))  # noqa: PTH100 - no symlink is resolved: the path has to stay short
-    if len(os.fsencode(root)) + len("/12345678/12345678/sock/s") > SOCKET_PATH_LIMIT:
+    if len(os.fsencode(root)) + len("/12345678/12345678/kids/12345678/sock/s") > SOCKET_PATH_LIMIT:
         raise SandboxUnsupported(
             f"the state folder's path is too long for unix sockets: {root}; "
             "name a shorter one with AGENTENV_STATE_DIR or the option state_dir",
@@ -67,9 +67,11 @@ def new_group(root: Path) -> Path:
 
 
 def folder_of(root: Path, sandbox_id: str) -> Path | None:
-    """The folder of a sandbox, None when there is none."""
-    group, _, name = sandbox_id.partition("-")
-    if not (group.isalnum() and name.isalnum()):
+    """The folder of a sandbox, None when there is none. An id is ``<group>-<name>``, a forked one's has a third part."""
+    parts = sandbox_id.split("-")
+    if len(parts) not in {2, 3} or not all(part.isalnum() and part.isascii() for part in parts):
         return None
-    folder = root / group / name
+    folder = root / parts[0] / parts[1]
+    if len(parts) == 3:
+        folder = folder / "kids" / parts[2]
     return folder if (folder / "meta.json").is_file() else None

@@ -53,8 +53,10 @@ class Keeper:
         self.pid = os.getpid()
         self.boxes: dict[str, Box] = {}
         self.by_pid: dict[int, Box] = {}
+        self.guests: set[str] = set()  # sandboxes of other keepers in which this one runs commands
         self.selector = selectors.EpollSelector()
         self.done = False
+        self.error = ""
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -71,7 +73,7 @@ class Keeper:
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         self.selector.register(self.control, selectors.EVENT_READ, self._on_control)
         self.selector.register(self._wake_read, selectors.EVENT_READ, self._on_signal)
-        self.send({"ev": "hello", "pid": self.pid})
+        self.send({"ev": "hello", "pid": self.pid, "error": self.error})
         try:
             while not self.done:
                 for key, _ in self.selector.select(self._next_deadline()):
@@ -119,7 +121,6 @@ class Keeper:
             box = self.boxes.get(message["id"])
             if box is not None and box.code is None:
                 procs.kill_tree(box.pid)
-                self.kill_strays(box.id, procs.EXEC_MARK)
         elif op in {"ready", "extend"}:
             box = self.boxes.get(message.pop("id"))
             if box is not None and not box.ending:
@@ -133,25 +134,30 @@ class Keeper:
     def hold(
         self,
         box: Box,
-        body: Callable[[int], NoReturn],
+        body: Callable[[], NoReturn],
         *,
         log_limit: int = 0,
-        stdio: tuple[int | None, int, int] | None = None,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
     ) -> None:
-        """Fork a child that runs ``body`` and hold it; its output goes to the folder's log or to ``stdio``."""
+        """Fork a child that runs ``body`` and hold it; output without a descriptor goes to the log of its folder."""
         write_end = -1
-        if stdio is None:
+        if stderr is None:
             box.pipe, write_end = os.pipe()
             os.set_blocking(box.pipe, False)
             box.log = RingLog(f"{box.dir}/log", log_limit)
+            stderr = write_end
         pid = os.fork()
         if pid == 0:
             try:
                 os.setsid()
                 child.die_with_parent(self.pid)
+                # Orphans below it stay below it, so that they are found when it is ended.
+                child.become_subreaper()
                 child.default_signals()
-                child.redirect(*(stdio or (None, write_end, write_end)))
-                body(write_end)
+                child.redirect(stdin, stderr if stdout is None else stdout, stderr)
+                body()
             except BaseException as error:  # noqa: BLE001 - nothing may return into the keeper's loop
                 with contextlib.suppress(OSError):
                     os.write(2, f"could not start: {type(error).__name__}: {error}\n".encode())
@@ -242,13 +248,12 @@ class Keeper:
         box.code = code if code >= 0 else 128 - code
         if box.pipe >= 0:
             self._read_log(box, rounds=64)
+        self.kill_strays()
         self.send({"ev": "exit", "id": box.id, "code": box.code})
         if box.of is not None:
             self._gone(box)
-        else:
-            self.kill_strays(box.id)
-            if box.ending:
-                self._remove(box)
+        elif box.ending:
+            self._remove(box)
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -257,11 +262,9 @@ class Keeper:
         if box.ending:
             return
         box.ending = True
-        for other in list(self.boxes.values()):
-            if other.of == box.id and other.code is None:
-                procs.kill_tree(other.pid)
+        self.end_commands(box.id)
         if box.code is not None or not box.pid:
-            self.kill_strays(box.id)
+            self.kill_strays()
             self._remove(box)
         elif box.grace > 0:
             procs.kill_group(box.pid, signal.SIGTERM)
@@ -269,11 +272,19 @@ class Keeper:
         else:
             procs.kill_tree(box.pid)
 
-    def kill_strays(self, identity: str, mark: str = procs.MARK) -> None:
-        """End orphans of a sandbox (or command): as subreaper the keeper is their parent now."""
+    def end_commands(self, sandbox_id: str) -> None:
+        """End the commands that run in a sandbox."""
+        for other in list(self.boxes.values()):
+            if other.of == sandbox_id and other.code is None:
+                procs.kill_tree(other.pid)
+
+    def kill_strays(self) -> None:
+        """End orphans whose leader is gone, which makes them children of the keeper.
+
+        Only what a command left behind in a sandbox that lives on is spared: it ends with the sandbox.
+        """
         for _ in range(20):
-            strays = [pid for pid in procs.children(self.pid) if pid not in self.by_pid]
-            strays = [pid for pid in strays if procs.mark_of(pid, mark) == identity]
+            strays = [pid for pid in procs.children(self.pid) if pid not in self.by_pid and not self._spared(pid)]
             if not strays:
                 return
             for pid in strays:
@@ -281,6 +292,13 @@ class Keeper:
             for pid in strays:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
+
+    def _spared(self, pid: int) -> bool:
+        mark = procs.mark_of(pid)
+        if mark is None:
+            return False
+        box = self.boxes.get(mark)
+        return mark in self.guests or (box is not None and not box.ending)
 
     def _remove(self, box: Box) -> None:
         self._close_log(box)

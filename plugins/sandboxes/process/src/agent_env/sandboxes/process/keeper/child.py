@@ -55,6 +55,13 @@ def default_signals() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 
 
+def python_signals() -> None:
+    """What Python itself sets at its start, for a child that goes on as Python."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def redirect(stdin: int | None, stdout: int, stderr: int) -> None:
     """Make these the standard streams; without ``stdin`` it reads nothing."""
     null = os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin

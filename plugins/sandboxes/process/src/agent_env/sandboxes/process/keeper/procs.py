@@ -9,9 +9,6 @@ import signal
 MARK = "AGENTENV_SANDBOX_ID"
 """Environment variable that marks every process of a sandbox, so that strays can be found."""
 
-EXEC_MARK = "AGENTENV_EXEC_ID"
-"""The same for the processes of one command run in a sandbox."""
-
 
 def start_time(pid: int) -> int | None:
     """Clock ticks after boot at which the process started: with the pid its identity; None when there is none."""
@@ -46,14 +43,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def mark_of(pid: int, name: str = MARK) -> str | None:
-    """The sandbox (or command) that a process was started for, as its environment says."""
+def mark_of(pid: int) -> str | None:
+    """The sandbox that a process was started for, as its environment says."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
             data = file.read()
     except OSError:
         return None
-    head = f"{name}=".encode()
+    head = f"{MARK}=".encode()
     for item in data.split(b"\0"):
         if item.startswith(head):
             return os.fsdecode(item[len(head) :])
@@ -78,6 +75,9 @@ def kill_tree(pid: int) -> None:
     ``pid`` must be a child that was not waited for yet, so that the number still means it.
     """
     below = descendants(pid)
+    if below:
+        kill(pid, signal.SIGSTOP)  # it makes no more of them meanwhile
+        below = descendants(pid)
     kill_group(pid)
     kill(pid)
     for other in below:

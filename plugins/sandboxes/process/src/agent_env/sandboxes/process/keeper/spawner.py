@@ -16,7 +16,7 @@ CONTROL_FD = 3
 
 
 class Spawner(Keeper):
-    """Requests: ``spawn`` a sandbox, ``exec`` a command in one, ``end`` and ``kill``."""
+    """Requests: ``spawn`` a sandbox, ``exec`` a command in one, ``end`` and ``kill``, ``relay``, ``sweep``."""
 
     def __init__(self, control: socket.socket, folder: str) -> None:
         super().__init__(control)
@@ -27,6 +27,10 @@ class Spawner(Keeper):
             self._spawn(message, fds)
         elif op == "exec":
             self._exec(message, fds)
+        elif op == "sweep":
+            self.guests.discard(message["id"])
+            self.end_commands(message["id"])
+            self.kill_strays()
         elif op == "relay":
             self._relay(message)
         else:
@@ -35,9 +39,11 @@ class Spawner(Keeper):
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
         box = Box(message["id"], message["dir"], meta=message["meta"], grace=message["grace"])
         make_folders(str(box.dir), message["folders"])
+        if message.get("kids"):
+            os.mkdir(f"{box.dir}/kids", 0o700)  # noqa: PTH102
         try:
             if message["argv"]:
-                self.hold(box, lambda _: _run(message, fds[0] if fds else None), log_limit=message["log"])
+                self.hold(box, lambda: _run(message, fds[0] if fds else None), log_limit=message["log"])
             else:
                 self.keep(box)
         except OSError:
@@ -48,7 +54,9 @@ class Spawner(Keeper):
         box = Box(message["id"], None, of=message["of"])
         if len(fds) != 3:
             raise ValueError("exec needs three descriptors")
-        self.hold(box, lambda _: _run(message, None), stdio=(fds[0], fds[1], fds[2]))
+        if message["of"] not in self.boxes:
+            self.guests.add(message["of"])
+        self.hold(box, lambda: _run(message, None), stdin=fds[0], stdout=fds[1], stderr=fds[2])
 
     def _relay(self, message: dict[str, Any]) -> None:
         """Lead from a unix socket to a port inside a sandbox's network; a child of its own, as it has to move there."""
@@ -58,13 +66,13 @@ class Spawner(Keeper):
             listener.bind(message["path"])
             listener.listen(128)
 
-            def body(_: int) -> NoReturn:
+            def body() -> NoReturn:
                 for fd in self.own_fds():
                     os.close(fd)
                 enter_network(message["pid"])
                 Relay(listener, message["port"]).run()
 
-            self.hold(box, body, stdio=(None, 2, 2))
+            self.hold(box, body, stdout=2, stderr=2)
 
     def shutdown(self) -> None:
         super().shutdown()
