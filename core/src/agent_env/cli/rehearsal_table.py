@@ -23,10 +23,11 @@ _MOST_ROWS = 20
 class LiveTable:
     """Samples as they end; on a pipe it prints the groups, one line each, and no control characters."""
 
-    def __init__(self, title: str, expected: int) -> None:
+    def __init__(self, title: str, expected: int, *, bundle: str) -> None:
         self._console = Console()
         self._title = title
         self._expected = expected
+        self._bundle = bundle
         self._samples: list[tuple[int, RehearsalSample]] = []
         self._groups: list[RehearsalGroup] = []
         self._numbers: dict[str, int] = {}
@@ -53,7 +54,7 @@ class LiveTable:
         if self._console.is_terminal:
             self._draw()
         else:
-            self._console.print(Text(line))
+            self._console.print(Text(line), soft_wrap=True)
 
     def add(self, event: RehearsalSample | RehearsalGroup) -> None:
         """Take the next sample or group."""
@@ -61,7 +62,7 @@ class LiveTable:
         if isinstance(event, RehearsalGroup):
             self._groups.append(event)
             if not self._console.is_terminal:
-                self._console.print(_group_line(event))
+                self._console.print(_group_line(event, self._bundle), soft_wrap=True)
         else:
             number = self._numbers.get(event.task_id, 0)
             self._numbers[event.task_id] = number + 1
@@ -70,7 +71,8 @@ class LiveTable:
             self._draw()
 
     def _draw(self) -> None:
-        table = sample_table(self._samples[-_MOST_ROWS:], {group.task_id: group.kept for group in self._groups})
+        kept = {group.task_id: group.kept for group in self._groups}
+        table = sample_table(self._samples[-_MOST_ROWS:], kept, self._bundle)
         bar = ProgressBar(total=self._expected, completed=len(self._samples), width=40)
         rewards = [sample.reward for _, sample in self._samples if sample.reward is not None]
         mean = f"mean reward {sum(rewards) / len(rewards):.3f}" if rewards else self._note
@@ -78,7 +80,12 @@ class LiveTable:
         self._live.update(Group(Text(self._title, style="bold"), table, bar, line))
 
 
-def sample_table(samples: list[tuple[int, RehearsalSample]], kept: dict[str, bool]) -> Table:
+def short_id(task_id: str, bundle: str) -> str:
+    """The part of a task's id that tells the tasks of one bundle apart."""
+    return task_id.rsplit(f"/{bundle}/", 1)[-1]
+
+
+def sample_table(samples: list[tuple[int, RehearsalSample]], kept: dict[str, bool], bundle: str) -> Table:
     """One row a sample: group, number in the group, reward, calls, invalid calls, failure, kept or dropped."""
     table = Table(box=None, pad_edge=False)
     for heading, justify in (("group", "left"), ("sample", "right"), ("reward", "right"), ("calls", "right")):
@@ -89,7 +96,7 @@ def sample_table(samples: list[tuple[int, RehearsalSample]], kept: dict[str, boo
     for number, sample in samples:
         state = {True: "[green]kept", False: "[red]dropped", None: ""}[kept.get(sample.task_id)]
         table.add_row(
-            escape(sample.task_id.rsplit("/tasks/", 1)[-1]),
+            escape(short_id(sample.task_id, bundle)),
             str(number),
             "" if sample.reward is None else f"{sample.reward:.3f}",
             str(sample.tool_calls),
@@ -100,7 +107,7 @@ def sample_table(samples: list[tuple[int, RehearsalSample]], kept: dict[str, boo
     return table
 
 
-def _group_line(group: RehearsalGroup) -> Text:
+def _group_line(group: RehearsalGroup, bundle: str) -> Text:
     rewards = [sample.reward for sample in group.samples if sample.reward is not None]
     failures = sum(1 for sample in group.samples if sample.failure is not None)
     mean = f"{sum(rewards) / len(rewards):.3f}" if rewards else "none"
@@ -108,8 +115,8 @@ def _group_line(group: RehearsalGroup) -> Text:
     invalid = sum(sample.invalid_calls for sample in group.samples)
     state = "kept" if group.kept else "dropped"
     return Text(
-        f"{group.task_id}: {len(group.samples)} samples, mean reward {mean}, {calls} calls, {invalid} invalid, "
-        f"{failures} failures, {state}"
+        f"{short_id(group.task_id, bundle)}: {len(group.samples)} samples, mean reward {mean}, {calls} calls, "
+        f"{invalid} invalid, {failures} failures, {state}"
     )
 
 
@@ -122,7 +129,7 @@ def print_summary(done: Rehearsal) -> None:
     for group in done.groups:
         rewards = [sample.reward for sample in group.samples if sample.reward is not None]
         table.add_row(
-            escape(group.task_id),
+            escape(short_id(group.task_id, done.bundle)),
             str(len(group.samples)),
             f"{sum(rewards) / len(rewards):.3f}" if rewards else "-",
             str(sum(sample.tool_calls for sample in group.samples)),
@@ -138,6 +145,7 @@ def print_summary(done: Rehearsal) -> None:
         f"{figures['episodes']} episodes, {figures['failures']} failures, {figures['kept_groups']} of "
         f"{len(done.groups)} groups kept, mean reward {mean}{error}, {figures['episodes_per_s']:.1f} episodes/s",
         highlight=False,
+        soft_wrap=True,
     )
     each = max(1, figures["episodes"])
     console.print(
@@ -145,8 +153,9 @@ def print_summary(done: Rehearsal) -> None:
         f"{1000 * figures['tools_s'] / each:.0f} ms in tools, "
         f"{1000 * figures['verifier_s'] / each:.0f} ms in the verifier",
         highlight=False,
+        soft_wrap=True,
     )
     for problem in done.left_out:
-        console.print(Text(f"left out: {problem}", style="yellow"))
+        console.print(Text(f"left out: {problem}", style="yellow"), soft_wrap=True)
     for warning in done.warnings():
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)

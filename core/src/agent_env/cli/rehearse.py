@@ -82,7 +82,9 @@ def command(
         done = asyncio.run(play(None))
         click.echo(json.dumps(done.as_json(), allow_nan=False))
     else:
-        with LiveTable(f"{bundle.name} · {trainer} · policy {policy}", groups * samples) as table:
+        with LiveTable(
+            f"{bundle.resolve().name} · {trainer} · policy {policy}", groups * samples, bundle=bundle.resolve().name
+        ) as table:
             done = asyncio.run(play(table))
         print_summary(done)
     if done.warnings():
