@@ -226,3 +226,12 @@ def test_texts_of_strangers_cannot_write_to_the_terminal(with_good: Callable[[st
     (row,) = broken(registry)
     assert row.reason.isprintable()
     assert len(row.reason) <= 500
+
+
+def test_an_object_that_cannot_be_called(with_good: Callable[[str], Registry]) -> None:
+    good, wrong = "RewardInfo('fine', 'y', 'json:loads')", "RewardInfo('wrong', 'y', 'json:__version__')"
+    registry = with_good(f"{HEAD}@hookimpl\ndef agentenv_rewards():\n    return [{good}, {wrong}]\n")
+    rows = {row.name: row for row in registry.report(load=True) if row.distribution == "bad-plugin"}
+    assert rows["fine"].status == "ok"
+    assert rows["wrong"].status == "failed"
+    assert rows["wrong"].reason == "reward 'wrong': json:__version__ is no function or class"

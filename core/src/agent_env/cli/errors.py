@@ -20,9 +20,9 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int | None:
     """Say what is wrong on stderr and return the exit code; `None` = the exception is a bug and goes on."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
-    if debug and isinstance(error, Exception):
-        traceback.print_exception(error)
     if isinstance(error, click.ClickException):
+        if debug:
+            traceback.print_exception(error)
         error.show()
         return error.exit_code
     leaves = tuple(_leaves(error))
@@ -34,6 +34,8 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int | None:
         return 1
     if not all(isinstance(leaf, AgentEnvError) for leaf in leaves):
         return None
+    if debug:
+        traceback.print_exception(error)
     for message in dict.fromkeys(str(leaf) for leaf in leaves):
         print_error(message)
     return 2 if all(isinstance(leaf, UsageError) for leaf in leaves) else 1

@@ -90,7 +90,7 @@ class PluginGroup(click.Group):
         return PluginGroup(
             name=word,
             prefix=word,
-            help=f"Commands about {word}.",
+            help=f"The {word} commands.",
             context_settings={"help_option_names": ["-h", "--help"]},
         )
 

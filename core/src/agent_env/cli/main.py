@@ -88,23 +88,30 @@ def run(arguments: Sequence[str]) -> int:
     settings = Settings()
     disabled = os.environ.get(_DISABLE)
     try:
-        try:
-            with root.make_context("agentenv", list(arguments), obj=settings) as context:
-                root.invoke(context)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            silence_stdout()
-            return 1
-        except BaseException as error:
-            code = exit_code_of(error, debug=settings.debug)
-            if code is None:
-                raise
-            return code
+        code = _invoke(arguments, settings)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return 1
     finally:
         if disabled is None:
             os.environ.pop(_DISABLE, None)
         else:
             os.environ[_DISABLE] = disabled
+    return code
+
+
+def _invoke(arguments: Sequence[str], settings: Settings) -> int:
+    try:
+        with root.make_context("agentenv", list(arguments), obj=settings) as context:
+            root.invoke(context)
+    except BrokenPipeError:
+        raise
+    except BaseException as error:
+        code = exit_code_of(error, debug=settings.debug)
+        if code is None:
+            raise
+        return code
     return 0
 
 

@@ -160,8 +160,8 @@ class Registry:
         try:
             for field in claim.spec.strings:
                 string: str | None = getattr(claim.info, field)
-                if string is not None:
-                    self._import(claim, string)
+                if string is not None and not callable(self._import(claim, string)):
+                    return f"{claim.spec.kind} {claim.info.name!r}: {string} is no function or class"
         except PluginLoadError as error:
             return str(error)
         return None
@@ -173,13 +173,17 @@ def _known(kind: Kind) -> Kind:
     return kind
 
 
+_default_lock = threading.Lock()
+
+
 def default_registry() -> Registry:
     """The registry of this environment's plugins, made once.
 
     ``AGENTENV_DISABLE_PLUGINS`` and ``AGENTENV_PLUGINS`` (comma lists of distribution or entry-point names) switch
     plugins off or allow only some.
     """
-    return _default(os.environ.get(DISABLE, ""), os.environ.get(ALLOW, ""))
+    with _default_lock:
+        return _default(os.environ.get(DISABLE, ""), os.environ.get(ALLOW, ""))
 
 
 def forget_default_registry() -> None:
