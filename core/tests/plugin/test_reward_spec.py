@@ -54,6 +54,13 @@ def test_half_quoted_ids_are_refused(part: str) -> None:
         step_id(part)
 
 
+@pytest.mark.parametrize("part", ["a=1", "a>b", "<", "2*a"])
+def test_signs_outside_quotes_are_refused(part: str) -> None:
+    with pytest.raises(RewardError, match="stands in double quotes"):
+        step_id(part)
+    assert step_id(quoted(part)) == part
+
+
 @pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1_0", "٣", "", "0x1", "1e", "1e999"])
 def test_what_is_no_finite_number_is_refused(text: str) -> None:
     with pytest.raises(RewardError, match="the weight must be a finite number"):

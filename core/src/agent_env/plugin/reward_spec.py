@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _PIECE: Final = re.compile(r'"(?:[^"]|"")*"|[^"]')
+_SIGNS: Final = "=<>*"
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -66,13 +67,15 @@ def step_id(part: str) -> str:
     """A step id as it is, or out of its quotes.
 
     Raises:
-        RewardError: it is empty or only partly quoted.
+        RewardError: it is empty or only partly quoted, or holds a sign outside quotes.
     """
     text = part.strip()
     if len(text) >= 2 and text[0] == text[-1] == '"' and len(list(_pieces(text))) == 1:
         text = text[1:-1].replace('""', '"')
     elif '"' in text:
         raise RewardError(f"quotes must stand around the whole step id in {part!r}")
+    elif any(sign in text for sign in _SIGNS):
+        raise RewardError(f"a step id that holds one of {' '.join(_SIGNS)} stands in double quotes, unlike {part!r}")
     if not text:
         raise RewardError("a step id is empty")
     return text

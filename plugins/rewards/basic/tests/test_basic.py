@@ -99,6 +99,7 @@ def test_a_reward_that_is_not_finite_is_an_error(spec: str) -> None:
         ("weighted:a=1;b=2", "'1;b=2'"),
         ("mean:a,a", "'a' stands there twice"),
         ("mean:,", "nothing stands between"),
+        ("mean:a=1,b=2", "stands in double quotes, unlike 'a=1'"),
         ('max:"a', "a double quote is not closed"),
     ],
 )

@@ -134,6 +134,7 @@ def test_a_reward_that_is_not_finite_is_an_error() -> None:
         ("gate:format>=1,then=grade+grade,else=0", "'grade' stands twice"),
         ("gate:format>=1,then=two*grade,else=0", "the factor before '*' must be a finite number, not 'two'"),
         ("gate:format>=1,then=,else=0", "a value is empty"),
+        ("gate:format>=1,then=grade>=1,else=0", "stands in double quotes, unlike 'grade>=1'"),
         ("gate:format>=1,grade,then=1,else=0", "'grade' is neither a condition nor an option"),
         ("penalized:grade", "there is no penalty"),
         ("penalized:per_call=1", "the value to start from must come first"),
