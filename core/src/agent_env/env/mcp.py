@@ -62,7 +62,7 @@ class McpEndpoint:
         refused = self._check(request)
         if refused is None:
             self._sessions.pop(request.headers.get("mcp-session-id", ""), None)
-        return refused or Response(204, b"")
+        return refused or Response(204, b"", None)
 
     def _check(self, request: Request) -> Response | None:
         session = request.headers.get("mcp-session-id")
@@ -107,7 +107,7 @@ class McpEndpoint:
     def _without_answer(self, message: dict[str, Any]) -> Response:
         answer = "result" in message or "error" in message
         if message.get("jsonrpc") == "2.0" and (answer or isinstance(message.get("method"), str)):
-            return Response(202, b"")
+            return Response(202, b"", None)
         return _rpc_error(None, RpcError(jsonrpc.INVALID_REQUEST, "expected a JSON-RPC message"))
 
     def _quick(self, message: dict[str, Any], headers: Mapping[str, str]) -> bytes:
@@ -184,7 +184,7 @@ class McpEndpoint:
                 answer = await answer
             if answer.body:
                 bodies.append(cast("bytes", answer.body))
-        return Response(200, b"[%b]" % b",".join(bodies)) if bodies else Response(202, b"")
+        return Response(200, b"[%b]" % b",".join(bodies)) if bodies else Response(202, b"", None)
 
 
 def _params(message: dict[str, Any]) -> dict[str, Any]:

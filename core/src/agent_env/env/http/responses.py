@@ -68,7 +68,7 @@ def write_head(response: Response, *, keep_alive: bool, chunked: bool) -> bytes:
     """Status line and headers."""
     status = response.status
     lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}", f"date: {_date()}"]
-    if response.content_type is not None and response.body:
+    if response.content_type is not None:
         lines.append(f"content-type: {response.content_type}")
     if chunked:
         lines.append("transfer-encoding: chunked")
