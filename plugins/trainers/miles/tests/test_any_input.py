@@ -20,44 +20,28 @@ json_value: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
-arguments = st.one_of(
-    st.sampled_from(["{}", "null", "[1]", '"x"', '{"a": ', "", "NaN", '{"a": 1e999}', '{"response": "\\ud800"}']),
-    st.text(max_size=12),
-    st.dictionaries(st.sampled_from(["response", "door", "a"]), json_value, max_size=2).map(json.dumps),
+
+
+def maybe(**optional: Any) -> st.SearchStrategy[Any]:
+    """Objects with some of these fields."""
+    return st.fixed_dictionaries({}, optional=optional)
+
+
+broken = st.sampled_from(["{}", "null", "[1]", '"x"', '{"a": ', "", "NaN", '{"a": 1e999}', '{"response": "\\ud800"}'])
+objects = st.dictionaries(st.sampled_from(["response", "door", "a"]), json_value, max_size=2).map(json.dumps)
+arguments = broken | st.text(max_size=12) | objects
+function = maybe(name=st.sampled_from(["look", "end_turn", "peek", ""]) | json_value, arguments=arguments | json_value)
+tool_call = json_value | maybe(id=json_value, index=json_value, type=json_value, function=function | json_value)
+message = maybe(
+    role=st.just("assistant") | json_value,
+    content=st.text(max_size=20) | st.just("<tool_call>\n{}") | json_value,
+    reasoning_content=json_value,
+    tool_calls=st.lists(tool_call, max_size=4) | json_value,
+    refusal=json_value,
 )
-function = st.fixed_dictionaries(
-    {}, optional={"name": st.sampled_from(["look", "end_turn", "peek", ""]) | json_value, "arguments": arguments | json_value}
-)
-tool_call = json_value | st.fixed_dictionaries(
-    {}, optional={"id": json_value, "index": json_value, "type": json_value, "function": function | json_value}
-)
-message = st.fixed_dictionaries(
-    {},
-    optional={
-        "role": st.just("assistant") | json_value,
-        "content": st.text(max_size=20) | st.just("<tool_call>\n{}") | json_value,
-        "reasoning_content": json_value,
-        "tool_calls": st.lists(tool_call, max_size=4) | json_value,
-        "refusal": json_value,
-    },
-)
-payload = st.one_of(
-    json_value,
-    st.fixed_dictionaries(
-        {
-            "choices": st.lists(
-                st.fixed_dictionaries(
-                    {"message": message | json_value},
-                    optional={
-                        "finish_reason": st.sampled_from(["stop", "tool_calls", "length", "abort", None]) | json_value
-                    },
-                ),
-                max_size=2,
-            )
-        },
-        optional={"usage": st.fixed_dictionaries({"total_tokens": json_value}) | json_value},
-    ),
-)
+finish = st.sampled_from(["stop", "tool_calls", "length", "abort", None]) | json_value
+choice = json_value | maybe(message=message | json_value, finish_reason=finish)
+payload = json_value | maybe(choices=st.lists(choice, max_size=2), usage=maybe(total_tokens=json_value) | json_value)
 
 
 def check(result: dict[str, Any]) -> None:
@@ -84,11 +68,15 @@ class Raw(StandInModel):
         return Answer(200, json.dumps(answer).encode())
 
 
+def look(**arguments: Any) -> str:
+    return "a wall"
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(payload, max_size=3), st.none() | st.integers(1, 3))
 def test_any_reply_of_the_model(answers: list[Any], max_seq_len: int | None) -> None:
     async def main() -> None:
-        episodes = FakeEpisodes({"look": lambda **_: "a wall"}, prompts=["One?", "Two?"])
+        episodes = FakeEpisodes({"look": look}, prompts=["One?", "Two?"])
         metadata = {
             "split": "train",
             "index": 0,
@@ -107,36 +95,29 @@ def test_any_reply_of_the_model(answers: list[Any], max_seq_len: int | None) -> 
     asyncio.run(main())
 
 
-row = st.fixed_dictionaries(
-    {},
-    optional={
-        "split": st.just("train") | json_value,
-        "index": st.just(0) | json_value,
-        "tools": json_value,
-        "max_seq_len": json_value,
-        "seed": json_value,
-        "task_id": json_value,
-        "agentenv": json_value
-        | st.fixed_dictionaries(
-            {},
-            optional={
-                # An address that refuses at once, so that a row which is accepted by chance ends soon.
-                "url": st.just("ftp://nowhere") | st.none(),
-                "max_turns": json_value,
-                "tool_timeout": json_value,
-                "reset_timeout": json_value,
-                "token_var": json_value,
-                "parser": json_value,
-            },
-        ),
-    },
+# An address that refuses at once, so that a row which is accepted by chance ends soon.
+url = st.just("ftp://nowhere") | st.none()
+own = maybe(
+    url=url,
+    max_turns=json_value,
+    tool_timeout=json_value,
+    reset_timeout=json_value,
+    token_var=json_value,
+    parser=json_value,
+)
+row = maybe(
+    split=st.just("train") | json_value,
+    index=st.just(0) | json_value,
+    tools=json_value,
+    max_seq_len=json_value,
+    seed=json_value,
+    task_id=json_value,
+    agentenv=json_value | own,
 )
 
 
 @settings(deadline=None)
-@given(
-    st.text(max_size=5), json_value | st.just([{"role": "user", "content": "Go."}]), json_value, json_value | row
-)
+@given(st.text(max_size=5), json_value | st.just([{"role": "user", "content": "Go."}]), json_value, json_value | row)
 def test_any_arguments(base_url: str, prompt: Any, request: Any, metadata: Any) -> None:
     result = asyncio.run(agent.run(base_url=base_url, prompt=prompt, request_kwargs=request, metadata=metadata))
     check(result)
@@ -147,7 +128,7 @@ def test_reasons_of_a_bad_row_name_the_mend() -> None:
     def failure(prompt: Any, metadata: Any) -> str:
         return str(asyncio.run(agent.run("http://x", prompt, {}, metadata))["agentenv_failure"])
 
-    good = {"split": "train", "index": 0, "tools": [], "agentenv": {"url": "ftp://x"}}
+    good: dict[str, Any] = {"split": "train", "index": 0, "tools": [], "agentenv": {"url": "ftp://x"}}
     messages = [{"role": "user", "content": "Go."}]
     assert "--apply-chat-template" in failure("a text", good)
     assert "--metadata-key" in failure(messages, {"split": "train"})

@@ -29,7 +29,8 @@ def test_a_rollout_loads_nothing_of_the_server() -> None:
     code = (
         "import asyncio\n"
         "from agent_env.training.miles import agent\n"
-        "row = {'split': 'train', 'index': 0, 'tools': [], 'agentenv': {'url': 'http://127.0.0.1:9', 'reset_timeout': 0.2}}\n"
+        "own = {'url': 'http://127.0.0.1:9', 'reset_timeout': 0.2}\n"
+        "row = {'split': 'train', 'index': 0, 'tools': [], 'agentenv': own}\n"
         "print(asyncio.run(agent.run('http://x', [{'role': 'user', 'content': 'Go.'}], {}, row))['agentenv_failure'])"
     )
     lines = loaded(code, SERVER).splitlines()

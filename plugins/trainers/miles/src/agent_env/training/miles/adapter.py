@@ -14,7 +14,7 @@ from agent_env.rollout.rows import write_row_files
 from agent_env.training.miles.rows import MilesRow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from agent_env.plugin.trainer import RehearsalPlan, RehearsalSample, RowSettings
     from agent_env.training.miles.generate import Generated
@@ -35,7 +35,7 @@ class MilesAdapter(TrainerAdapter):
     ) -> Sequence[Path]:
         return await write_row_files(url, out, settings, MilesRow(url, settings), progress=progress)
 
-    async def rehearse(self, plan: RehearsalPlan) -> AsyncIterator[RehearsalSample | RehearsalGroup]:
+    async def rehearse(self, plan: RehearsalPlan) -> AsyncGenerator[RehearsalSample | RehearsalGroup]:
         """See `TrainerAdapter.rehearse`; the stand-in model has Miles' sessions, ``v1`` (default) or ``v2``."""
         session = plan.session or "v1"
         if session not in SESSIONS:
