@@ -4,7 +4,10 @@ RUN := $(UV) run --quiet --all-groups
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 CODE := core plugins tests
 
-.PHONY: test lint fix
+.PHONY: demo test lint fix bench
+
+demo: $(filter .uv/%,$(UV))  ## GridSim, rehearsed through the functions that Miles loads
+	$(UV) run --quiet --no-default-groups agentenv rehearse examples/gridsim --policy greedy
 
 test: $(filter .uv/%,$(UV))  ## all tests; ARGS="-k name" goes to pytest
 	$(RUN) pytest $(ARGS)
@@ -18,6 +21,11 @@ lint: $(filter .uv/%,$(UV))  ## ruff, mypy --strict, pyright strict
 fix: $(filter .uv/%,$(UV))  ## format, and mend what ruff can
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
+
+bench: $(filter .uv/%,$(UV))  ## benchmarks: ratios against peers of the same run
+	$(RUN) python bench/install.py
+	$(RUN) python bench/episodes.py
+	$(RUN) python bench/wire.py
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet uv || $(PYTHON) -m pip install --quiet --target .uv uv
