@@ -1,6 +1,6 @@
 # Needs make and Python 3.11 or newer: where uv is missing, a private one is made in .uv/.
 UV := $(if $(shell uv --version 2>/dev/null),uv,.uv/bin/uv)
-RUN := $(UV) run --quiet --all-groups
+RUN := $(UV) run --all-groups
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 CODE := core plugins tests
 
