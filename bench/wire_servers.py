@@ -167,7 +167,7 @@ def openenv_plain() -> None:
 def serve(app: Any, **options: Any) -> None:
     import uvicorn
 
-    listener = socket.socket()
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets NODELAY then
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="warning", access_log=False, backlog=4096, **options)
     server = uvicorn.Server(config)
