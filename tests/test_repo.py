@@ -264,7 +264,8 @@ INDEX_PATTERNS = {
     "a package index": re.compile(rf"\b{'py' + 'pi'}\.(?:org|python\.org)|{'python' + 'hosted'}\.org", re.IGNORECASE),
     "a download address of a package": re.compile(r"https?://[^\s\"'<>]+\.(?:whl|tar\.gz)\b"),
     "an index option": re.compile(
-        rf"--(?:{'extra-' + 'index'}-url|{'index' + '-url'}|{'default' + '-index'}|{'find' + '-links'})\b"
+        rf"--(?:{'extra-' + 'index'}-url|{'index' + '-url'}|{'default' + '-index'})\b"
+        rf"|--{'find' + '-links'}\b[\s=\"',]*https?:"
         rf"|\b(?:PIP|UV)_(?:EXTRA_)?{'INDEX' + '_URL'}\b|\bUV_{'DEFAULT' + '_INDEX'}\b"
         rf"|^\s*(?:extra-)?{'index' + '-url'}\s*=|\[\[tool\.uv\.{'in' + 'dex'}\]\]",
         re.MULTILINE,
@@ -345,6 +346,7 @@ PLANTED: Mapping[Rule, Mapping[str, str]] = {
     no_package_index_is_named: {
         "README.md": f"see https://{'py' + 'pi'}.org/project/x\n",
         "a.sh": f"pip install --{'index' + '-url'} http://localhost x\n",
+        "a2.sh": f"pip install --{'find' + '-links'}=https://localhost x\n",
         "b.toml": f'source = {{ {"regis" + "try"} = "https://example.com/simple" }}\n',
         "c.txt": f"https://example.com/{'python' + 'hosted'}/x-1-py3-none-any.whl\n",
         "d.toml": f"[[tool.uv.{'in' + 'dex'}]]\n",
