@@ -80,7 +80,7 @@ if __name__ == "__main__":
     Echo.serve()
 '''
 
-DATA_GET = '''
+DATA_GET = """
 import http.client, json
 from urllib.parse import urlsplit
 
@@ -90,7 +90,7 @@ def data(mcp_url):
     link.request("POST", "/agentenv", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "data/get", "params": {}}),
                  {"Content-Type": "application/json"})
     return json.loads(link.getresponse().read())["result"]["parts"][0]["data"]
-'''
+"""
 
 
 class BundleBuilder:

@@ -16,7 +16,9 @@ from agent_env.episode import code_runner
 RUNNER = Path(code_runner.__file__)
 
 
-def run(folder: Path, text: str, *args: Any, function: str = "verify", record: Any = None, file: str = "verify.py") -> Any:
+def run(
+    folder: Path, text: str, *args: Any, function: str = "verify", record: Any = None, file: str = "verify.py"
+) -> Any:
     """Write the code, run it in a child without site packages, return the answer."""
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +61,9 @@ def test_siblings_can_be_imported(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("VALUE = 7\n")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "near.py").write_text("VALUE = 8\n")
-    answer, _ = run(tmp_path, "import helper, near\ndef verify():\n    return [helper.VALUE, near.VALUE]", file="inner/v.py")
+    answer, _ = run(
+        tmp_path, "import helper, near\ndef verify():\n    return [helper.VALUE, near.VALUE]", file="inner/v.py"
+    )
     assert answer == {"ok": [7, 8]}
 
 
@@ -115,7 +119,9 @@ def test_a_conversation_that_was_not_recorded_is_not_an_empty_one(tmp_path: Path
     assert "RunRecordUnavailable: conversation" in run(tmp_path, code)[0]["error"]
     record = {"turns": [], "unavailable": {"conversation": "no prompt yet"}}
     assert "conversation: no prompt yet" in run(tmp_path, code, record=record)[0]["error"]
-    assert "the run has no turn 2" in run(tmp_path, "def verify(run):\n    run.turn(2)", record={"turns": []})[0]["error"]
+    assert (
+        "the run has no turn 2" in run(tmp_path, "def verify(run):\n    run.turn(2)", record={"turns": []})[0]["error"]
+    )
 
 
 def test_a_host_can_call_it_in_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

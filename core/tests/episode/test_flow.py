@@ -173,9 +173,7 @@ def test_an_env_that_lists_other_tools_is_not_hidden_by_the_shared_list(
 
 
 @pytest.mark.parametrize("retryable", [True, False])
-def test_a_failed_deploy_says_whether_to_try_again(
-    bundle: Build, steps: Any, in_process: Any, retryable: bool
-) -> None:
+def test_a_failed_deploy_says_whether_to_try_again(bundle: Build, steps: Any, in_process: Any, retryable: bool) -> None:
     bundle.env().task(steps.deploy, steps.ask, steps.reply)
 
     async def refuse() -> InProcessEnv:
@@ -325,7 +323,9 @@ def test_misuse_is_said(bundle: Build, steps: Any, in_process: Any) -> None:
 def test_a_step_that_breaks_unexpectedly_is_the_servers_failure(
     bundle: Build, steps: Any, in_process: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bundle.env().task(steps.deploy, {"type": "reset_env", "env_id": "echo", "fail_task_on_error": True}, steps.ask, steps.reply)
+    bundle.env().task(
+        steps.deploy, {"type": "reset_env", "env_id": "echo", "fail_task_on_error": True}, steps.ask, steps.reply
+    )
 
     class Broken(InProcessEnv):
         async def data_reset(self) -> None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def step(name: str, depends_on: Sequence[str] | None = None) -> StepModel:
-    return StepModel(id=name, type="t", depends_on=cast("tuple[str, ...] | None", None if depends_on is None else list(depends_on)))
+    return StepModel(
+        id=name, type="t", depends_on=cast("tuple[str, ...] | None", None if depends_on is None else list(depends_on))
+    )
 
 
 @st.composite

@@ -41,7 +41,10 @@ def oracle(given_rows: list[dict[str, Any]], aggregator: str) -> float:
         score = row.get("score")
         weight = row.get("weight")
         pairs.append(
-            (Fraction(int(row["result"])) if score is None else Fraction(score), Fraction(1) if weight is None else Fraction(weight))
+            (
+                Fraction(int(row["result"])) if score is None else Fraction(score),
+                Fraction(1) if weight is None else Fraction(weight),
+            )
         )
     possible = sum((w for _, w in pairs if w > 0), Fraction(0))
     if possible == 0:

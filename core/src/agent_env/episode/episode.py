@@ -86,8 +86,10 @@ class Episode:
             EpisodeFailed: an env could not be deployed, loaded or configured; nothing is left running.
             UsageError: it was started before.
         """
-        if self._graph is not None or self.outcome is not None:
+        if self._graph is not None:
             raise UsageError("an episode starts once: make a new one")
+        if self.outcome is not None:
+            raise self._failed()
         if self._services.closing is not None:
             self._fail(Failure("aborted", self._services.closing, retryable=True))
         else:
@@ -235,7 +237,7 @@ class Episode:
             try:
                 async with asyncio.timeout(timeout):
                     turn = await coming
-                if turn is not None:
+                if turn is not None and self.outcome is None:  # it may have ended since the turn was announced
                     return turn
             except TimeoutError:
                 running = next(iter(self._running.values()), None)

@@ -35,6 +35,7 @@ DEPLOYS = frozenset({"deploy_env", "deploy_sandbox", "deploy_agent"})
 """Step types whose failure always ends the episode: playing on without the env would score its absence."""
 
 _LOG_TAIL = 2000
+_LOOK_AGAIN = 0.02
 
 
 async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> Failure:
@@ -44,7 +45,7 @@ async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> Failure
     where = f"step {step.id!r}"
     if step.type in DEPLOYS:
         return _deploy(error, where)
-    if (gone := await dead_env(run)) is not None:
+    if (gone := await _dead_env(run, _death_notice(error))) is not None:
         env, why = gone
         return Failure("env", f"{env.title} {why}; {where} failed: {_text(error)}", retryable=True)
     if step.scores:
@@ -59,7 +60,7 @@ async def explain_call(error: EnvError | SandboxError, env: RunningEnv | None, w
     said = _text(error)
     if isinstance(error, EnvTimeout):
         return Failure("tool_timeout", _joined(what, said), retryable=True)
-    why = await _why_gone(env) if env is not None else None
+    why = await _why_gone(env, _death_notice(error)) if env is not None else None
     if why is not None and env is not None:
         return Failure("env", f"{_joined(what, said)}; {env.title} {why}", retryable=True)
     return Failure("env", _joined(what, said), retryable=_retryable(error))
@@ -78,27 +79,41 @@ def internal(error: BaseException, where: str) -> Failure:
 
 
 def late(step: StepModel | None, what: str, timeout: float) -> Failure:
-    """The failure of a ``what`` (reset, end of a turn) that took longer than ``timeout`` seconds."""
+    """The failure of a ``what`` (reset, end of a turn) that took longer than ``timeout`` seconds.
+
+    Without a step that still runs it is the reward that everybody waits for.
+    """
     if step is None:
-        return Failure("server", f"the {what} took longer than {timeout:g} s", retryable=True)
+        return Failure("no_reward", f"the reward was not there when the {what} had taken {timeout:g} s")
     message = f"step {step.id!r} ({step.type}) still ran when the {what} had taken {timeout:g} s"
     kind: FailureKind = "verifier" if step.scores else "deploy" if step.type in DEPLOYS else "env"
     return Failure(kind, message, retryable=kind != "verifier")
 
 
-async def dead_env(run: EpisodeRun) -> tuple[RunningEnv, str] | None:
+def _death_notice(error: Exception) -> float:
+    """Seconds within which an env that died of this would be known to be dead: connections end before processes do."""
+    match error:
+        case EnvTimeout() | EnvRequestError() | BadRows():
+            return 0.0
+        case EnvError() | SandboxError():
+            return 1.0
+        case _:
+            return 0.25
+
+
+async def _dead_env(run: EpisodeRun, notice: float) -> tuple[RunningEnv, str] | None:
     """An env of the episode that ended by itself, and how."""
-    for env in run.envs:
-        why = await _why_gone(env)
-        if why is not None:
-            return env, why
-    return None
+    found = await asyncio.gather(*(_why_gone(env, notice) for env in run.envs))
+    return next(((env, why) for env, why in zip(run.envs, found, strict=True) if why is not None), None)
 
 
-async def _why_gone(env: RunningEnv) -> str | None:
+async def _why_gone(env: RunningEnv, notice: float) -> str | None:
+    until = asyncio.get_running_loop().time() + notice
     try:
-        async with asyncio.timeout(5):
-            return await env.deployed.why_gone()
+        async with asyncio.timeout(5 + notice):
+            while (why := await env.deployed.why_gone()) is None and asyncio.get_running_loop().time() < until:
+                await asyncio.sleep(_LOOK_AGAIN)
+            return why
     except Exception as error:  # noqa: BLE001
         log.debug("%s: its state cannot be asked: %s", env.title, error)
         return None

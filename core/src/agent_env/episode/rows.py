@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from agent_env.episode.scoring import aggregate, check_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from agent_env.bundle.steps.criteria import Criterion
     from agent_env.bundle.steps.verify import VerifierModel
     from agent_env.episode.run import EpisodeRun
@@ -20,11 +18,11 @@ def judged(criterion: Criterion, passed: bool, why: str) -> dict[str, Any]:  # n
     return {**row, "result": passed, "score": float(passed), "justification": why, "skipped": False}
 
 
-def record(episode: EpisodeRun, step: VerifierModel, rows: Sequence[Mapping[str, Any]]) -> None:
+def record(episode: EpisodeRun, step: VerifierModel, rows: object) -> None:
     """Check the rows, aggregate them and record the score under the step's id.
 
     Raises:
         BadRows: they are no rows.
     """
-    checked = check_rows(list(rows))
+    checked = check_rows(rows)
     episode.record_score(step.id, aggregate(checked, step.aggregator), checked, name=step.verification)
