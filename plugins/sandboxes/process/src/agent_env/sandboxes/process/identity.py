@@ -24,9 +24,41 @@ def _machine() -> dict[str, str]:
     return {"host": socket.gethostname(), "boot": boot, "pidns": namespace}
 
 
+def pid_namespace() -> str:
+    """The pid namespace of this process."""
+    return _machine()["pidns"]
+
+
+@functools.cache
+def _process(pid: int) -> dict[str, Any]:
+    return {**_machine(), "pid": pid, "start": start_time(pid)}
+
+
 def me() -> dict[str, Any]:
     """The identity of this process."""
-    return {**_machine(), "pid": os.getpid(), "start": start_time(os.getpid())}
+    return _process(os.getpid())
+
+
+def host_pid(meta: dict[str, Any]) -> int | None:
+    """The process of a sandbox's record as this process sees it, None when it is gone.
+
+    A forked env's pid is that of the pid namespace that it shares with its siblings.
+    """
+    pid, namespace = meta.get("pid") or 0, meta.get("pidns")
+    if namespace == pid_namespace():
+        return pid if pid and start_time(pid) == meta.get("start") else None
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        try:
+            if not entry.isdigit() or os.readlink(f"/proc/{entry}/ns/pid") != namespace:  # noqa: PTH115
+                continue
+            status = Path(f"/proc/{entry}/status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        lines = (line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
+        numbers = next(lines, list[str]())
+        if numbers and int(numbers[-1]) == pid and start_time(int(entry)) == meta.get("start"):
+            return int(entry)
+    return None
 
 
 def alive(owner: dict[str, Any]) -> bool | None:

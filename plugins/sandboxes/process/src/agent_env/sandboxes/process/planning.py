@@ -49,6 +49,7 @@ class Planner:
         self._options = options
         self._ports = ports
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._known: dict[Image, tuple[EnvSettings | None, str]] = {}
 
     @classmethod
     async def make(cls, options: ProcessOptions, ports: Ports) -> Planner:
@@ -67,11 +68,22 @@ class Planner:
                 found = bwrap.Bubblewrap(found.program, tuple(str(path) for path in options.readable))
         return cls(options, ports, found, why)
 
-    async def prepare(self, image: Image, progress: Callable[[str], None] | None) -> None:
-        """Get an image ready."""
-        await self.interpreter(image, await self.settings(image), progress)
+    async def resolve(
+        self, image: Image, progress: Callable[[str], None] | None = None
+    ) -> tuple[EnvSettings | None, str]:
+        """How an image is started and with which Python, built when it has to be; read once per provider.
 
-    async def settings(self, image: Image) -> EnvSettings | None:
+        Raises:
+            SandboxUnsupported: it cannot be run here; BuildFailed: its Python environment cannot be built.
+        """
+        known = self._known.get(image)
+        if known is None:
+            settings = await self._settings(image)
+            known = settings, await self._interpreter(image, settings, progress)
+            self._known[image] = known
+        return known
+
+    async def _settings(self, image: Image) -> EnvSettings | None:
         """How an env is started; None for the host itself."""
         if isinstance(image, HostImage):
             return None
@@ -82,8 +94,8 @@ class Planner:
             )
         return await asyncio.to_thread(read_settings, image.path, image.dockerfile)
 
-    async def interpreter(
-        self, image: Image, settings: EnvSettings | None, progress: Callable[[str], None] | None = None
+    async def _interpreter(
+        self, image: Image, settings: EnvSettings | None, progress: Callable[[str], None] | None
     ) -> str:
         """The Python of an image, built when it has to be."""
         if settings is None or not isinstance(image, BuildContext):

@@ -17,7 +17,7 @@ from agent_env.errors import (
     SandboxUnsupported,
     UsageError,
 )
-from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord
+from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord, SandboxSpec
 from agent_env.sandboxes.process import code, commands, identity, reaper, sandbox, state
 from agent_env.sandboxes.process.forks import Forks
 from agent_env.sandboxes.process.keepers import SpawnerProcess
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from agent_env.plugin.sandbox import CodeRequest, Image, SandboxSpec
+    from agent_env.plugin.sandbox import CodeRequest, Image
     from agent_env.sandboxes.process.link import Held, Link
 
 _END_TIMEOUT = 10.0
@@ -118,8 +118,10 @@ class ProcessProvider(SandboxProvider):
     # -- create -------------------------------------------------------------------------------------------------------
 
     async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
-        _, planner, _, _ = await self._ready()
-        await planner.prepare(image, progress)
+        _, planner, forks, _ = await self._ready()
+        settings, interpreter = await planner.resolve(image, progress)
+        if settings is not None:  # a zygote's imports are not part of the first episode
+            await forks.zygote(SandboxSpec(image=image), settings, interpreter)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> ProcessSandbox:
         if self._closed:
@@ -139,8 +141,7 @@ class ProcessProvider(SandboxProvider):
     async def _create(self, spec: SandboxSpec) -> ProcessSandbox:
         link, planner, forks, group = await self._ready()
         planner.refuse(spec)
-        settings = await planner.settings(spec.image)
-        interpreter = await planner.interpreter(spec.image, settings)
+        settings, interpreter = await planner.resolve(spec.image)
         zygote = await forks.zygote(spec, settings, interpreter) if settings is not None and spec.serves else None
         name = f"{next(self._counter):08x}"
         if zygote is not None and settings is not None:
@@ -200,7 +201,7 @@ class ProcessProvider(SandboxProvider):
 
     async def run_code(self, image: Image, request: CodeRequest) -> Any:
         _, planner, forks, _ = await self._ready()
-        interpreter = await planner.interpreter(image, await planner.settings(image))
+        _, interpreter = await planner.resolve(image)
         host = await forks.code_host(interpreter)
         return await code.run_code(
             host,

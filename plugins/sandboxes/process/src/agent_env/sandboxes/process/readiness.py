@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxGone, SandboxNotReady, SandboxUnsupported
 from agent_env.plugin.sandbox import Endpoint
@@ -69,7 +69,8 @@ async def wait_forked(spec: SandboxSpec, held: Held, folder: Path) -> Endpoint:
     Raises:
         SandboxNotReady: it ended, or was not ready in time.
     """
-    await asyncio.wait([held.ready, held.exited], timeout=spec.startup_timeout, return_when=asyncio.FIRST_COMPLETED)
+    either: list[asyncio.Future[Any]] = [held.ready, held.exited]
+    await asyncio.wait(either, timeout=spec.startup_timeout, return_when=asyncio.FIRST_COMPLETED)
     if held.exited.done():
         raise await _ended(spec, held, folder)
     if not held.ready.done():

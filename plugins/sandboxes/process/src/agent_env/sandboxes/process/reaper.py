@@ -22,21 +22,26 @@ def groups(root: Path) -> list[Path]:
         return []
 
 
+def _metas(group: Path) -> list[Path]:
+    """Records of a run's sandboxes, forked ones before the warm interpreters that hold them."""
+    return [*sorted(group.glob("*/kids/*/meta.json")), *sorted(group.glob("*/meta.json"))]
+
+
 def records(root: Path) -> list[dict[str, Any]]:
     """The ``meta.json`` of every sandbox."""
     found: list[dict[str, Any]] = []
     for group in groups(root):
-        for path in sorted(group.glob("*/meta.json")):
+        for path in _metas(group):
             meta = read_json(str(path))
-            if meta is not None and "id" in meta:
+            if meta is not None and "expires_at" in meta:
                 found.append(meta)
     return found
 
 
 def _kill_recorded(meta: dict[str, Any]) -> None:
     """End the process of a record, if that number still means it, and what carries the sandbox's mark."""
-    pid = meta.get("pid") or 0
-    if pid and procs.start_time(pid) == meta.get("start"):
+    pid = identity.host_pid(meta)
+    if pid is not None:
         procs.kill_tree(pid)
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit() and procs.mark_of(int(entry)) == meta["id"]:
@@ -49,14 +54,17 @@ def end_record(folder: Path) -> None:
     if meta is not None:
         owner = meta.get("owner", {})
         if identity.alive(owner) is not None:
+            pid = identity.host_pid(meta)
             _kill_recorded(meta)
-            _wait_gone(meta.get("pid") or 0, meta.get("start"))
+            if pid is not None:
+                _wait_gone(pid, meta.get("start"))
     remove_tree(str(folder))
 
 
 def _wait_gone(pid: int, start: int | None) -> None:
+    """Wait until a killed process is gone; its own parent waits for it."""
     deadline = time.monotonic() + 5
-    while pid and procs.start_time(pid) == start and not _is_zombie(pid) and time.monotonic() < deadline:
+    while procs.start_time(pid) == start and not _is_zombie(pid) and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
@@ -87,14 +95,15 @@ def reap(root: Path, older_than_s: float | None = None) -> list[str]:
         if alive:
             continue
         left = False
-        for path in sorted(group.glob("*/meta.json")):
+        for path in _metas(group):
             meta = read_json(str(path)) or {}
-            expired = meta.get("expires_at", 0.0) <= now
+            expired = meta.get("expires_at", now + 1) <= now
             old = older_than_s is not None and meta.get("created_at", now) <= now - older_than_s
             if alive is False or expired or old:
                 end_record(path.parent)
-                ended.append(str(meta.get("id", path.parent.name)))
-            else:
+                if "expires_at" in meta:
+                    ended.append(str(meta["id"]))
+            elif "expires_at" in meta:
                 left = True
         if not left and (alive is False or now - group.stat().st_mtime > _FRESH_S):
             remove_tree(str(group))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent_env.errors import SandboxGone, SandboxNotFound, SandboxUnsupported
 from agent_env.plugin.sandbox import Endpoint, ExecResult, Isolation, Sandbox
 from agent_env.sandboxes.process import rooted
+from agent_env.sandboxes.process.identity import host_pid
 from agent_env.sandboxes.process.keeper.files import read_json, write_json
-from agent_env.sandboxes.process.keeper.procs import start_time
 from agent_env.sandboxes.process.keeper.ringlog import read_tail
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def status_of(meta: dict[str, Any] | None) -> Literal["starting", "running", "ex
         return "gone"
     if not meta.get("pid"):
         return "running"
-    if start_time(meta["pid"]) != meta.get("start"):
+    if host_pid(meta) is None:
         return "exited"
     return "running" if meta.get("ready") else "starting"
 

@@ -67,7 +67,10 @@ def new_group(root: Path) -> Path:
 
 
 def folder_of(root: Path, sandbox_id: str) -> Path | None:
-    """The folder of a sandbox, None when there is none. An id is ``<group>-<name>``, a forked one's has a third part."""
+    """The folder of a sandbox, None when there is none.
+
+    An id is ``<group>-<name>``; that of a forked one has a third part.
+    """
     parts = sandbox_id.split("-")
     if len(parts) not in {2, 3} or not all(part.isalnum() and part.isascii() for part in parts):
         return None

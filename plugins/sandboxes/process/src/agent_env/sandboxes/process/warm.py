@@ -84,7 +84,8 @@ async def start(
                 {**request, "op": "spawn", "id": identity, "dir": str(folder), "argv": argv}, [theirs.fileno()]
             )
         await asyncio.wait([held.started])
-        await asyncio.wait([held.exited, link.hello], timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [held.exited, link.hello]
+        await asyncio.wait(either, timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
         hello = link.hello.result() if link.hello.done() else None
         if hello is None:
             await asyncio.wait([held.exited], timeout=1.0)
@@ -98,6 +99,8 @@ async def start(
         link.close()
         spawner.post({"op": "end", "id": identity})
         raise
+    # When it is lost, its folder goes, and with it those of its children.
+    link.closed.add_done_callback(lambda _: spawner.post({"op": "end", "id": identity}))
     return Warm(identity, folder, link, held)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import os
 import selectors
 import signal
@@ -26,6 +27,13 @@ def _noticed(number: int, frame: object) -> None:
     """A handler that does nothing: the wake-up descriptor tells the loop."""
 
 
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
+        return "unknown"
+
+
 @dataclass(slots=True)
 class Box:
     """A process held, with its folder."""
@@ -40,7 +48,6 @@ class Box:
     pipe: int = -1
     code: int | None = None
     ending: bool = False
-    kill_at: float | None = None
     remover: int = 0
 
 
@@ -56,6 +63,9 @@ class Keeper:
         self.guests: set[str] = set()  # sandboxes of other keepers in which this one runs commands
         self.selector = selectors.EpollSelector()
         self.done = False
+        self._stopping: dict[str, float] = {}  # when the grace of what got SIGTERM is over
+        self._expiries: list[tuple[float, str]] = []
+        self._namespace = _pid_namespace()
         self.error = ""
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -125,7 +135,7 @@ class Keeper:
             box = self.boxes.get(message.pop("id"))
             if box is not None and not box.ending:
                 box.meta.update(message, ready=True)
-                write_json(f"{box.dir}/meta.json", box.meta)
+                self._record(box)
         else:
             raise ValueError(f"unknown request {op!r}")
 
@@ -170,16 +180,22 @@ class Keeper:
         self.boxes[box.id] = box
         self.by_pid[pid] = box
         if box.dir is not None and box.of is None:
-            box.meta.update(pid=pid, pgid=pid, start=procs.start_time(pid), keeper=self.pid)
-            write_json(f"{box.dir}/meta.json", box.meta)
+            box.meta.update(pid=pid, pgid=pid, start=procs.start_time(pid), pidns=self._namespace)
+            self._record(box)
         self.send({"ev": "started", "id": box.id, "pid": pid})
 
     def keep(self, box: Box) -> None:
         """Hold a folder without a process; commands may be run in it."""
         self.boxes[box.id] = box
-        box.meta.update(pid=0, keeper=self.pid)
-        write_json(f"{box.dir}/meta.json", box.meta)
+        box.meta.update(pid=0, pidns=self._namespace)
+        self._record(box)
         self.send({"ev": "started", "id": box.id, "pid": 0})
+
+    def _record(self, box: Box) -> None:
+        """Write what others may know of a sandbox, and note when it ends by itself."""
+        write_json(f"{box.dir}/meta.json", box.meta)
+        if "expires_at" in box.meta:
+            heapq.heappush(self._expiries, (box.meta["expires_at"], box.id))
 
     def own_fds(self) -> list[int]:
         """Descriptors of the keeper that a child which does not exec has to close."""
@@ -187,7 +203,7 @@ class Keeper:
         for box in self.boxes.values():
             if box.pipe >= 0:
                 fds.append(box.pipe)
-            if box.log is not None:
+            if box.log is not None and box.log.fileno() >= 0:
                 fds.append(box.log.fileno())
         return [fd for fd in fds if fd > 2]
 
@@ -268,7 +284,7 @@ class Keeper:
             self._remove(box)
         elif box.grace > 0:
             procs.kill_group(box.pid, signal.SIGTERM)
-            box.kill_at = time.monotonic() + box.grace
+            self._stopping[box.id] = time.monotonic() + box.grace
         else:
             procs.kill_tree(box.pid)
 
@@ -327,25 +343,33 @@ class Keeper:
     # -- deadlines ----------------------------------------------------------------------------------------------------
 
     def _next_deadline(self) -> float | None:
-        now, mono = time.time(), time.monotonic()
-        waits = [box.meta["expires_at"] - now for box in self.boxes.values() if "expires_at" in box.meta]
-        waits += [box.kill_at - mono for box in self.boxes.values() if box.kill_at is not None]
+        waits = [self._expiries[0][0] - time.time()] if self._expiries else []
+        if self._stopping:
+            waits.append(min(self._stopping.values()) - time.monotonic())
         return max(0.0, min(waits)) if waits else None
 
     def _deadlines(self) -> None:
         now, mono = time.time(), time.monotonic()
-        for box in list(self.boxes.values()):
-            if box.kill_at is not None and box.kill_at <= mono:
-                box.kill_at = None
-                if box.code is None:
-                    procs.kill_tree(box.pid)
-            if not box.ending and box.meta.get("expires_at", now + 1) <= now:
-                # Another process may have extended it: the file has the last word.
-                kept = read_json(f"{box.dir}/meta.json") or {}
-                box.meta["expires_at"] = kept.get("expires_at", box.meta["expires_at"])
-                if box.meta["expires_at"] <= now:
-                    self.send({"ev": "expired", "id": box.id})
-                    self.end(box)
+        for identity in [key for key, at in self._stopping.items() if at <= mono]:
+            del self._stopping[identity]
+            box = self.boxes.get(identity)
+            if box is not None and box.code is None:
+                procs.kill_tree(box.pid)
+        while self._expiries and self._expiries[0][0] <= now:
+            _, identity = heapq.heappop(self._expiries)
+            box = self.boxes.get(identity)
+            if box is not None and not box.ending:
+                self._expire(box, now)
+
+    def _expire(self, box: Box, now: float) -> None:
+        # Another process may have extended it: the file has the last word.
+        kept = read_json(f"{box.dir}/meta.json") or {}
+        box.meta["expires_at"] = max(kept.get("expires_at", 0.0), box.meta["expires_at"])
+        if box.meta["expires_at"] <= now:
+            self.send({"ev": "expired", "id": box.id})
+            self.end(box)
+        else:
+            heapq.heappush(self._expiries, (box.meta["expires_at"], box.id))
 
     def shutdown(self) -> None:
         """End everything that is held."""

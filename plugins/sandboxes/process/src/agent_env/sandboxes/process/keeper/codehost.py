@@ -28,7 +28,7 @@ WARM = (asyncio, http.client, importlib.util, inspect, math, re, statistics, url
 
 
 class CodeHost(ForkingKeeper):
-    """Requests: ``runner`` (descriptor: its source), ``code`` (descriptors: files, stdin, stdout), ``kill``, ``end``."""
+    """Requests: ``runner`` (descriptor: its source), ``code`` (descriptors: files, stdin, stdout), ``end``."""
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__(control)
@@ -58,7 +58,6 @@ class CodeHost(ForkingKeeper):
         box = Box(message["id"], message["dir"])
         files, stdin, stdout = fds
         main = self._runners[message["digest"]]["main"]
-        make_folders(str(box.dir), ["work", "code"])
 
         def body() -> NoReturn:
             folder = f"{box.dir}/root/code"
@@ -71,6 +70,7 @@ class CodeHost(ForkingKeeper):
             run_to_exit(main)
 
         try:
+            make_folders(str(box.dir), ["work", "code"])
             self.hold(box, body, log_limit=message["log"], stdin=stdin, stdout=stdout)
         except OSError:
             remove_tree(str(box.dir))

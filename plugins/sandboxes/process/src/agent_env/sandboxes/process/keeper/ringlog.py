@@ -13,7 +13,7 @@ class RingLog:
         self._path = path
         self._half = max(1, limit // 2)
         self._size = 0
-        self._fd = self._open()
+        self._fd = -1
 
     def _open(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -21,14 +21,13 @@ class RingLog:
     def write(self, data: bytes) -> None:
         """Append; a full disk loses log, never the process that writes it."""
         try:
-            if self._size + len(data) > self._half:
-                os.close(self._fd)
-                self._fd = -1
+            if self._fd >= 0 and self._size + len(data) > self._half:
+                self.close()
                 os.replace(self._path, self._path + ".1")  # noqa: PTH105
+            if self._fd < 0:  # most processes write nothing, and have no file
                 self._fd = self._open()
                 self._size = 0
-            if self._fd >= 0:
-                self._size += os.write(self._fd, data[-self._half :])
+            self._size += os.write(self._fd, data[-self._half :])
         except OSError:
             pass
 

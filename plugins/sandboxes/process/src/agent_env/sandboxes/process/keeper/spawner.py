@@ -38,10 +38,10 @@ class Spawner(Keeper):
 
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
         box = Box(message["id"], message["dir"], meta=message["meta"], grace=message["grace"])
-        make_folders(str(box.dir), message["folders"])
-        if message.get("kids"):
-            os.mkdir(f"{box.dir}/kids", 0o700)  # noqa: PTH102
         try:
+            make_folders(str(box.dir), message["folders"])
+            if message.get("kids"):
+                os.mkdir(f"{box.dir}/kids", 0o700)  # noqa: PTH102
             if message["argv"]:
                 self.hold(box, lambda: _run(message, fds[0] if fds else None), log_limit=message["log"])
             else:

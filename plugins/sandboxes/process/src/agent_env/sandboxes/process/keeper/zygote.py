@@ -79,8 +79,8 @@ class Zygote(ForkingKeeper):
 
     def _fork(self, message: dict[str, Any]) -> None:
         box = Box(message["id"], message["dir"], meta=message["meta"], grace=message["grace"])
-        make_folders(str(box.dir), message["folders"])
         try:
+            make_folders(str(box.dir), message["folders"])
             # It listens before the child is ready, so that an early client waits instead of failing.
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(f"{box.dir}/sock/s")
