@@ -59,6 +59,10 @@ def ends(how):
         raise ExceptionGroup("tasks", [EnvError("env a is gone"), ValueError("a bug")])
     if how == "bug":
         raise ValueError("a bug")
+    if how == "denied":
+        open("/dev/null/x")
+    if how == "timeout":
+        raise TimeoutError
     if how == "exit":
         raise click.exceptions.Exit(7)
     if how == "sleep":
@@ -151,6 +155,7 @@ def test_completion_knows_the_commands_without_importing_them(agentenv: Run, sit
         ("error", 1, "error: the bundle is wrong\n"),
         ("usage", 2, "error: there is no such split\n"),
         ("group", 1, "error: env a is gone\nerror: env b is gone\n"),
+        ("denied", 1, "error: /dev/null/x: Not a directory\n"),
         ("exit", 7, ""),
     ],
 )
@@ -160,13 +165,15 @@ def test_an_error_is_one_message_and_an_exit_code(agentenv: Run, how: str, code:
 
 
 @pytest.mark.usefixtures("acme")
-@pytest.mark.parametrize("how", ["bug", "mixed"])
-def test_a_bug_keeps_its_traceback(agentenv: Run, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "says"), [("bug", "ValueError: a bug"), ("mixed", "ValueError: a bug"), ("timeout", "TimeoutError")]
+)
+def test_a_bug_keeps_its_traceback(agentenv: Run, how: str, says: str) -> None:
     done = agentenv("ends", how)
     assert done.returncode == 1
-    assert done.stderr.count("ValueError: a bug") == 1
+    assert done.stderr.splitlines().count(says) + done.stderr.count(f"| {says}") == 1
     assert "Traceback" in done.stderr
-    assert agentenv("--debug", "ends", how).stderr.count("ValueError: a bug") == 1
+    assert agentenv("--debug", "ends", how).stderr.count("Traceback") == done.stderr.count("Traceback")
 
 
 @pytest.mark.usefixtures("acme")
@@ -271,3 +278,21 @@ def test_a_run_inside_another_program_changes_no_environment(
     assert run(["--no-plugins", "--version"]) == 0
     assert "AGENTENV_DISABLE_PLUGINS" not in os.environ
     assert capsys.readouterr().out.endswith(f"agentenv {version('agentenv-core')}\n")
+
+
+# -- where the output goes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("redirect", "code", "says"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", 1, "error: No space left on device\n"),
+        ("<&- >/dev/null 2>&-", 0, ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["--help", "plugins list --json"])
+def test_standard_output_that_cannot_be_written(redirect: str, code: int, says: str, command: str) -> None:
+    program = f'exec "{sys.executable}" -c "from _agentenv_start import main; main()" {command} {redirect}'
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (code, says)

@@ -32,11 +32,11 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int | None:
     if isinstance(error, click.Abort):
         click.echo("Aborted.", err=True)
         return 1
-    if not all(isinstance(leaf, AgentEnvError) for leaf in leaves):
+    if not all(isinstance(leaf, AgentEnvError) or _is_systems(leaf) for leaf in leaves):
         return None
     if debug:
         traceback.print_exception(error)
-    for message in dict.fromkeys(str(leaf) for leaf in leaves):
+    for message in dict.fromkeys(map(_message, leaves)):
         print_error(message)
     return 2 if all(isinstance(leaf, UsageError) for leaf in leaves) else 1
 
@@ -51,6 +51,22 @@ def print_warning(message: str) -> None:
     click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {message}", err=True)
 
 
+def flush_stdout(code: int) -> int:
+    """Write what is still held, where a failure can still be said; returns the exit code."""
+    if sys.stdout is None:  # closed by whoever started us  # pyright: ignore[reportUnnecessaryComparison]
+        return code
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        if code == 0:
+            print_error(f"standard output: {error.strerror}")
+        return code or 1
+    return code
+
+
 def silence_stdout() -> None:
     """Let the interpreter's last flush go nowhere: the reader of our output is gone."""
     try:
@@ -60,6 +76,17 @@ def silence_stdout() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
     os.close(null)
+
+
+def _is_systems(error: BaseException) -> bool:
+    """The operating system said no (disk full, no permission): nobody's bug."""
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

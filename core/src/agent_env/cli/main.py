@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
-from agent_env.cli.errors import exit_code_of, silence_stdout
+from agent_env.cli.errors import exit_code_of, flush_stdout, silence_stdout
 from agent_env.cli.group import PluginGroup
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     settings = Settings()
     disabled = os.environ.get(_DISABLE)
     try:
-        code = _invoke(arguments, settings)
-        sys.stdout.flush()
+        return flush_stdout(_invoke(arguments, settings))
     except BrokenPipeError:
         silence_stdout()
         return 1
@@ -98,7 +97,6 @@ def run(arguments: Sequence[str]) -> int:
             os.environ.pop(_DISABLE, None)
         else:
             os.environ[_DISABLE] = disabled
-    return code
 
 
 def _invoke(arguments: Sequence[str], settings: Settings) -> int:
