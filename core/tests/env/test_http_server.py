@@ -142,7 +142,8 @@ def test_head_stream_and_defect(capfd: pytest.CaptureFixture[str]) -> None:
     async def talk(_: HttpServer, port: int) -> None:
         head = await exchange(port, b"HEAD /h HTTP/1.1\r\nHost: x\r\n\r\n", eof=True)
         assert head.endswith(b"content-length: 8\r\n\r\n")
-        stream = await exchange(port, b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n" + GET % 1, eof=True)
+        last = b"GET /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        stream = await exchange(port, b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n" + last)
         assert b"transfer-encoding: chunked\r\n\r\n1\r\n0\r\n1\r\n1\r\n1\r\n2\r\n0\r\n\r\nHTTP/1.1 200 OK" in stream
         broken = await exchange(port, b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n" + GET % 1, eof=True)
         assert broken.startswith(b"HTTP/1.1 500 ")

@@ -22,7 +22,7 @@ class ByteRelay:
 
     async def listen(self, sock: socket.socket) -> None:
         """Accept on a bound socket, which then belongs to this object."""
-        self._server = await asyncio.get_running_loop().create_server(self._accepted, sock=sock, backlog=128)
+        self._server = await asyncio.get_running_loop().create_server(lambda: _End(self, accepted=True), sock=sock, backlog=128)
 
     async def close(self) -> None:
         """Close everything."""
@@ -41,15 +41,13 @@ class ByteRelay:
         if server is not None:
             await server.wait_closed()
 
-    def _accepted(self) -> _End:
-        end = _End(self)
-        task = asyncio.get_running_loop().create_task(self._connect(end))
+    def connect(self, near: _End) -> None:
+        """Open the far end of an accepted connection."""
+        task = asyncio.get_running_loop().create_task(self._connect(near))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return end
 
     async def _connect(self, near: _End) -> None:
-        """Open the far end of an accepted connection."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
@@ -67,8 +65,9 @@ class ByteRelay:
 class _End(asyncio.Protocol):
     """One of the two connections of a relayed one."""
 
-    def __init__(self, relay: ByteRelay) -> None:
+    def __init__(self, relay: ByteRelay, *, accepted: bool = False) -> None:
         self._relay = relay
+        self._accepted = accepted
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._other: _End | None = None
         self._early: list[bytes] = []
@@ -92,8 +91,9 @@ class _End(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._relay.ends.add(self)
-        if self._other is None:
-            self._transport.pause_reading()
+        self._transport.pause_reading()
+        if self._accepted:
+            self._relay.connect(self)
 
     def data_received(self, data: bytes) -> None:
         if self._other is None:
@@ -155,7 +155,5 @@ class _End(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
-        if not self._lost and self._transport is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        if not self._lost:
             self._transport.abort()
-        elif not self.closed.done():
-            self.closed.set_result(None)

@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._eof = True
-        if self._task is None:
+        if self._task is None or self._streaming:  # who closes during a stream has left: nothing else would say so
             self._transport.close()
             return False
         return True  # half closed: the client still reads its answers
