@@ -13,7 +13,7 @@ from agent_env.env.link import Link
 from agent_env.env.mcp_session import McpSession
 from agent_env.env.remote_card import CardError, RemoteCard
 from agent_env.env.transport import MAX_REPLY
-from agent_env.errors import EnvError, EnvRequestError
+from agent_env.errors import EnvError, EnvRequestError, EnvUnsupported
 from agent_env.plugin.tools import ToolResult, ToolSpec
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class EnvClient:
             card = card.children[0]
         if card.operations is not None and operation not in card.operations:
             served = ", ".join(card.operations) or "none"
-            raise self._link.error(f"{operation} is not served by this env (served: {served})")
+            raise EnvUnsupported(f"env {self.name!r}: {operation} is not served by this env (served: {served})")
         try:
             body = jsonrpc.dumps({"jsonrpc": "2.0", "id": 1, "method": operation, "params": params})
         except (TypeError, ValueError) as error:
@@ -321,6 +321,8 @@ class EnvClient:
             found = card.method(uri, method)
             target, body = _request_of(found.verb, found.path, params)
         except CardError as error:
+            if not card.advertises(uri):
+                raise EnvUnsupported(f"env {self.name!r}: {error}") from error
             raise self._link.error(str(error)) from error
         except (TypeError, ValueError) as error:
             raise self._link.error(f"{what}: the params are no JSON: {error}") from error
@@ -361,8 +363,8 @@ class EnvClient:
         if self.card is None:
             if self._session is None:
                 raise self._link.error(f"{what}: the client is not open")
-            raise self._link.error(
-                f"{what}: it is a plain MCP server without an AgentEnv card: it has tools, but neither data operations "
+            raise EnvUnsupported(
+                f"env {self.name!r}: {what}: it is a plain MCP server without an AgentEnv card: it has tools, but neither data operations "
                 "nor extensions"
             )
         return self.card
