@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import resource
@@ -16,8 +17,7 @@ import sys
 import time
 from typing import Any
 
-from wire_common import NO_FILES
-
+NO_FILES = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65_536)
 RESET = b'{"type":"reset","data":{}}'
 STEPS = (
     b'{"type":"step","data":{"type":"list_tools"}}',
@@ -71,10 +71,8 @@ class Socket:
 
     async def close(self) -> None:
         self.writer.write(struct.pack("!BB", 0x88, 0x82) + MASK + b"\x03\xe8")
-        try:
+        with contextlib.suppress(OSError):
             await self.reader.read()
-        except OSError:
-            pass
         self.writer.close()
 
 

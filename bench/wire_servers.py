@@ -14,9 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from wire_common import NO_FILES
-
 MAX_SESSIONS = 20_000
+NO_FILES = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65_536)
 
 
 def main() -> None:
@@ -29,7 +28,7 @@ def main() -> None:
 
 
 def agentenv() -> None:
-    """`build_app` on the real engine; the env is a function in the process, so that only wire and engine are measured."""
+    """`build_app` on the real engine; the env is a function in the process: only wire and engine are measured."""
     from agent_env.bundle import load_bundle
     from agent_env.episode import Engine
     from agent_env.openenv import build_app
@@ -121,10 +120,10 @@ def openenv_mcp() -> None:
 
             super().__init__(mcp)
 
-        def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Any:
+        def reset(self, **_: Any) -> Any:
             return Observation(done=False, reward=None, metadata={"prompt": "Add."})
 
-        def _step_impl(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
+        def _step_impl(self, *_: Any, **__: Any) -> Any:
             return Observation(done=False)
 
         @property
@@ -146,10 +145,10 @@ def openenv_plain() -> None:
     class Adder(Environment):  # type: ignore[type-arg]
         SUPPORTS_CONCURRENT_SESSIONS = True
 
-        def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Any:
+        def reset(self, **_: Any) -> Any:
             return Observation(done=False, reward=None, metadata={"prompt": "Add."})
 
-        def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
+        def step(self, action: Any, **_: Any) -> Any:
             if not isinstance(action, CallToolAction):
                 return ListToolsObservation(tools=[tool])
             if action.tool_name == "add":
@@ -175,7 +174,7 @@ def serve(app: Any, **options: Any) -> None:
     async def go() -> None:
         serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
         while not server.started and not serving.done():
-            await asyncio.sleep(0.01)
+            await asyncio.wait([serving], timeout=0.01)
         print(listener.getsockname()[1], flush=True)
         await serving
 

@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 from agent_env.bundle import load_bundle
@@ -18,6 +16,10 @@ from agent_env.openenv.run import running_server
 from agent_env.plugin.tools import ToolResult, ToolSpec
 from agent_env.testing.in_process import InProcessDeployer, InProcessEnv
 from websockets.asyncio.client import ClientConnection, connect
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+    from pathlib import Path
 
 OBJECT: dict[str, Any] = {"type": "object"}
 TOOLS = ("add", "slow", "refuse", "die", "big", "nan", "structured")
@@ -136,7 +138,7 @@ class Serve(Protocol):
 
 @pytest.fixture
 def serve(world: World) -> Iterator[Serve]:
-    """Starts the world's server in a thread with an event loop of its own; gives its URL. At the end nothing is left."""
+    """Starts the world's server in a thread with its own event loop; gives its URL. At the end nothing is left."""
     stops: list[Callable[[], None]] = []
 
     def start(**options: Any) -> str:
@@ -229,7 +231,7 @@ def call_fixture() -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def raw() -> OpenRaw:
     @contextlib.asynccontextmanager
-    async def open_raw(url: str, path: str = "/ws", *, token: str | None = None) -> AsyncIterator[Raw]:
+    async def open_raw(url: str, path: str = "/ws", *, token: str | None = None) -> AsyncGenerator[Raw, None]:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         address = url.replace("http://", "ws://") + path
         async with connect(address, additional_headers=headers, proxy=None, max_size=None) as socket:
@@ -244,7 +246,7 @@ def until() -> Callable[[Callable[[], bool]], Any]:
 
     async def wait(true: Callable[[], bool], seconds: float = 20.0) -> None:
         async with asyncio.timeout(seconds):
-            while not true():
+            while not true():  # noqa: ASYNC110 the other side is another thread
                 await asyncio.sleep(0.01)
 
     return wait

@@ -8,8 +8,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import CapacityReached, ServerAuthError, ServerError, SessionLost, UsageError
@@ -21,11 +20,14 @@ from agent_env.openenv.run import running_server
 from websockets.asyncio.server import ServerConnection
 from websockets.asyncio.server import serve as serve_websockets
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
 TOKEN = "s3cret-token"
 
 
 @contextlib.asynccontextmanager
-async def fake_server(answer: Callable[[ServerConnection], Awaitable[None]]) -> AsyncIterator[str]:
+async def fake_server(answer: Callable[[ServerConnection], Awaitable[None]]) -> AsyncGenerator[str, None]:
     async with serve_websockets(answer, "127.0.0.1", 0) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         yield f"http://127.0.0.1:{port}"
@@ -196,7 +198,9 @@ def test_the_token(serve: Any, caplog: Any) -> None:
         assert "s3cret" not in str(bad.value)
 
     asyncio.run(main(serve(token=TOKEN)))
-    assert not [record for record in caplog.records if record.name.startswith("agent_env") and "s3cret" in record.getMessage()]
+    assert not [
+        record for record in caplog.records if record.name.startswith("agent_env") and "s3cret" in record.getMessage()
+    ]
 
 
 def test_the_http_half(serve: Any) -> None:
@@ -248,7 +252,9 @@ def test_a_server_that_never_answers_the_handshake() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("frame", ["{}", "[]", "nonsense", b"x", '{"type": "state", "data": {}}', '{"type": "observation"}'])
+@pytest.mark.parametrize(
+    "frame", ["{}", "[]", "nonsense", b"x", '{"type": "state", "data": {}}', '{"type": "observation"}']
+)
 def test_a_server_that_speaks_something_else(frame: str | bytes) -> None:
     async def answer(ws: ServerConnection) -> None:
         async for _ in ws:

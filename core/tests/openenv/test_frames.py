@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+
 def result(text: str, data: object = None, *, is_error: bool = False, structured: object = None) -> dict[str, Any]:
     return {
         "content": [{"type": "text", "text": text}],
@@ -45,7 +46,9 @@ def test_an_episode_frame_by_frame(serve: Any, raw: Any) -> None:
             told = result("½ ok", structured={"value": 1})
             assert got == observation({"tool_name": "structured", "result": told, "error": None})
             got = await ws.call("refuse")
-            assert got == observation({"tool_name": "refuse", "result": result("not today", is_error=True), "error": None})
+            assert got == observation(
+                {"tool_name": "refuse", "result": result("not today", is_error=True), "error": None}
+            )
 
             state = await ws.ask({"type": "state"})
             episode_id = state["data"]["episode_id"]
@@ -148,7 +151,7 @@ def test_after_the_end_nothing_plays(serve: Any, raw: Any, world: Any) -> None:
     assert world.deploys == 1
 
 
-BAD_FRAMES = [
+BAD_FRAMES: list[tuple[Any, str]] = [
     ("nonsense", "INVALID_JSON"),
     ("", "INVALID_JSON"),
     ('{"type": "reset", "data": {"index": NaN}}', "INVALID_JSON"),

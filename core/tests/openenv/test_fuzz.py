@@ -6,11 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+from agent_env.errors import ServerError
 from agent_env.openenv.client.replies import tool_reply, tool_specs, turn_reply
 from agent_env.openenv.server.frames import Refused
 from agent_env.openenv.server.messages import read_frame
 from agent_env.openenv.wire import read_json, write_json
-from agent_env.errors import ServerError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,11 +19,26 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
 )
 words = st.sampled_from(
-    ["reset", "step", "state", "mcp", "call_tool", "list_tools", "add", "end_turn", "slow", "single", "all", "tools/call"]
+    [
+        "reset",
+        "step",
+        "state",
+        "mcp",
+        "call_tool",
+        "list_tools",
+        "add",
+        "end_turn",
+        "slow",
+        "single",
+        "all",
+        "tools/call",
+    ]
 )
 keys = st.sampled_from(
-    ["type", "data", "tool_name", "arguments", "metadata", "agentenv", "timeout_s", "split", "index", "seed"]
-    + ["episode_id", "jsonrpc", "method", "params", "id", "invalid_calls", "truncated"]
+    [
+        *("type", "data", "tool_name", "arguments", "metadata", "agentenv", "timeout_s", "split", "index", "seed"),
+        *("episode_id", "jsonrpc", "method", "params", "id", "invalid_calls", "truncated"),
+    ]
 )
 likely = st.recursive(
     words | st.integers(-1, 3) | st.booleans() | st.none(),

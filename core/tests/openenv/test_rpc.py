@@ -133,6 +133,7 @@ def test_tools_without_a_session(serve: Any, rpc: Any, world: Any) -> None:
 def test_errors(serve: Any, rpc: Any, world: Any) -> None:
     async def main(url: str) -> None:
         async with rpc(url) as ask:
+
             async def code(method: str, **params: Any) -> int:
                 return int((await ask(method, **params))["error"]["code"])
 
@@ -169,7 +170,7 @@ def test_errors(serve: Any, rpc: Any, world: Any) -> None:
 def test_the_websocket_plays_the_task_of_its_query(serve: Any, raw: Any, world: Any) -> None:
     async def main(url: str) -> None:
         async with raw(url, "/mcp?split=single&index=2&seed=5") as ws:
-            request = {"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "add"}}
+            request: dict[str, Any] = {"jsonrpc": "2.0", "id": "a", "method": "tools/call"}
             request["params"] = {"name": "add", "arguments": {"a": 4, "b": 4}}
             assert (await ws.ask(request))["result"]["data"] == "8"
             assert (await ws.ask("nonsense"))["error"]["code"] == -32700

@@ -25,9 +25,7 @@ def test_replies_come_in_the_order_of_their_requests(serve: Any, raw: Any, call:
     asyncio.run(main(serve()))
 
 
-def test_a_reset_cancels_a_running_call_and_what_waits(
-    serve: Any, raw: Any, call: Any, world: Any, until: Any
-) -> None:
+def test_a_reset_cancels_a_running_call_and_what_waits(serve: Any, raw: Any, call: Any, world: Any, until: Any) -> None:
     async def main(url: str) -> None:
         async with raw(url) as ws:
             await ws.reset()

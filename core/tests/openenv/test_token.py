@@ -31,7 +31,7 @@ def test_every_route_but_health_asks_for_it(serve: Any, raw: Any, world: Any, ca
         for path in [*plain, "/nothing", "/health/", "//health"]:
             for method in ("GET", "POST", "PUT", "OPTIONS"):
                 for wrong in WRONG:
-                    headers = {} if wrong is None else {"Authorization": f"Bearer {wrong}".strip().encode()}
+                    headers = {} if wrong is None else {b"Authorization": f"Bearer {wrong}".strip().encode()}
                     answer = http.request(method, path.replace("{env}", "x"), headers=headers)
                     assert (answer.status_code == 401) == (path != "/health"), (method, path, wrong)
                     if path != "/health":
@@ -54,7 +54,9 @@ def test_every_route_but_health_asks_for_it(serve: Any, raw: Any, world: Any, ca
             assert (await ws.reset())["type"] == "observation"
 
     asyncio.run(main())
-    assert not [record for record in caplog.records if record.name.startswith("agent_env") and TOKEN in record.getMessage()]
+    assert not [
+        record for record in caplog.records if record.name.startswith("agent_env") and TOKEN in record.getMessage()
+    ]
 
 
 def test_a_server_without_the_response_extension_closes_before_it_accepts(world: Any) -> None:
@@ -67,7 +69,7 @@ def test_a_server_without_the_response_extension_closes_before_it_accepts(world:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b""}
+    scope: dict[str, Any] = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b""}
     asyncio.run(app(scope, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
 

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from starlette.routing import WebSocketRoute
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from agent_env.bundle import Bundle
     from agent_env.episode import Engine
@@ -112,12 +112,13 @@ def build_app(
         lease_s=session_lease,
         shutdown_deadline=shutdown_deadline,
         max_message_bytes=max_message_bytes,
+        progress=progress,
     )
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
         try:
-            await hub.start(progress)
+            await hub.start()
             yield
         finally:
             await hub.stop()

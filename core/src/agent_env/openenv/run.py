@@ -24,7 +24,7 @@ from agent_env.errors import AgentEnvError, UsageError
 from agent_env.openenv.security import is_loopback, warn_if_open
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from agent_env.openenv.server.hub import Hub
     from fastapi import FastAPI
@@ -43,14 +43,14 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
-        self._hub = hub
+        self.hub = hub
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None, None, None]:
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._hub.begin_stop()
+        self.hub.begin_stop()
         await super().shutdown(sockets)
 
 
@@ -126,7 +126,7 @@ async def serve(
 @asynccontextmanager
 async def running_server(
     app: FastAPI, *, host: str = "127.0.0.1", port: int = 0, uds: str | Path | None = None
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """A server on the running event loop; gives its URL, ends when left. Signals stay the program's own.
 
     Raises:
@@ -221,11 +221,13 @@ def _check_stale(path: Path) -> None:
 
 async def _serve(server: _Server, listener: socket.socket) -> None:
     try:
+        await server.hub.start()  # here rather than in uvicorn's lifespan, which would only log why it failed
         await server.serve(sockets=[listener])
-    except SystemExit:  # uvicorn's word for a lifespan that failed; the reason is logged, and in the hub
+    except SystemExit:
         raise AgentEnvError("the server could not start; the reason is logged above") from None
     finally:
         listener.close()
+        await server.hub.stop()
 
 
 async def _until_started(server: _Server, serving: asyncio.Task[None]) -> None:

@@ -17,7 +17,7 @@ from agent_env.openenv.server.slots import Slots
 from agent_env.openenv.server.toolsets import toolset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from agent_env.bundle import Bundle
     from agent_env.episode import Engine, Episode
@@ -35,15 +35,24 @@ class Hub:
     Attributes:
         live: ids of the episodes that are not torn down yet.
         sessions: sessions created over HTTP, by id.
+        progress: gets lines on what is prepared at the start.
         scored: episodes that ended with a reward.
         failures: episodes that failed, by kind.
         stopping: no session and no episode begins any more.
     """
 
     def __init__(
-        self, engine: Engine, *, limit: int, lease_s: float, shutdown_deadline: float, max_message_bytes: int
+        self,
+        engine: Engine,
+        *,
+        limit: int,
+        lease_s: float,
+        shutdown_deadline: float,
+        max_message_bytes: int,
+        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.engine = engine
+        self.progress = progress
         self.slots = Slots(limit)
         self.leases = Leases(lease_s, self._lease_expired)
         self.shutdown_deadline = shutdown_deadline
@@ -54,6 +63,7 @@ class Hub:
         self.failures: Counter[str] = Counter()
         self.started = False
         self.stopping = False
+        self.stopped = False
         self._plays: set[Play] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._common: Toolset | None = None
@@ -65,11 +75,13 @@ class Hub:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    async def start(self, progress: Callable[[str], None] | None = None) -> None:
-        """Get ready to play; ``progress`` gets lines on what is prepared."""
-        await self.engine.start(progress=progress)
+    async def start(self) -> None:
+        """Get ready to play. Idempotent."""
+        if self.started:
+            return
+        await self.engine.start(progress=self.progress)
         self.started = True
-        self.stopping = False
+        self.stopping = self.stopped = False
         bundle = self.bundle
         splits = ", ".join(f"{name} {len(split)}" for name, split in bundle.splits.items())
         logger.info("serving bundle %s: %s", bundle.name, splits or "no tasks")
@@ -87,7 +99,10 @@ class Hub:
             play.interrupt("the server is stopping")
 
     async def stop(self) -> None:
-        """End all sessions within the deadline, then the engine."""
+        """End all sessions within the deadline, then the engine. Idempotent."""
+        if self.stopped:
+            return
+        self.stopped = True
         self.begin_stop()
         self.leases.close()
         loop = asyncio.get_running_loop()
@@ -147,7 +162,7 @@ class Hub:
             self._plays.discard(play)
 
     @asynccontextmanager
-    async def once(self) -> AsyncIterator[Play]:
+    async def once(self) -> AsyncGenerator[Play, None]:
         """A session for one use; it is gone afterwards.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.episode import Outcome, UnknownTool
 from agent_env.errors import AgentEnvError, EpisodeFailed, Failure, UsageError
@@ -121,6 +121,8 @@ class Play:
                 why = self._interrupted
                 if why is None or task is None or task.uncancel() > 0:
                     raise
+                if self._hub.stopping:
+                    raise Refused(why, retryable=True) from None
                 raise Refused(why) from None
             finally:
                 self._running = None
@@ -141,13 +143,15 @@ class Play:
             return Observation(raw=toolset(episode.tools).observation, done=self._over)
         if self._over:
             return replies.tool_error(request.name, "execution_error", _OVER, done=True)
-        if not isinstance(request.arguments, dict):
+        given: object = request.arguments
+        if not isinstance(given, dict):
             words = "the arguments must be a JSON object"
             return replies.tool_error(request.name, "invalid_args", words)
+        arguments = cast("dict[str, Any]", given)
         try:
             if request.name == END_TURN:
-                return await self._end_turn(episode, task, request, request.arguments)
-            return await self._call(episode, request, request.arguments)
+                return await self._end_turn(episode, task, request, arguments)
+            return await self._call(episode, request, arguments)
         except EpisodeFailed as error:
             return self._fail(episode, task, error.failure, request.name)
         except UsageError as error:

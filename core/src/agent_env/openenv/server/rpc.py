@@ -143,8 +143,12 @@ def _call(params: dict[str, Any]) -> CallTool:
     name = params.get("name")
     if not name or not isinstance(name, str):
         raise RpcError(INVALID_PARAMS, "Missing 'name' in params")
-    arguments = params.get("arguments", {})
-    action = {"type": "call_tool", "tool_name": name, "arguments": {} if arguments is None else arguments}
+    arguments = {} if params.get("arguments") is None else params["arguments"]
+    action: dict[str, Any] = {
+        "type": "call_tool",
+        "tool_name": name,
+        "arguments": {} if arguments is None else arguments,
+    }
     if "metadata" in params:
         action["metadata"] = params["metadata"]
     call = read_action(action)
