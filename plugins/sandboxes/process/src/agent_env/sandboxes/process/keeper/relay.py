@@ -73,15 +73,11 @@ class Relay:
         except OSError:
             return
         far = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            far.connect(("127.0.0.1", self._port))  # loopback: at once or refused
-            far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError:
-            near.close()
-            far.close()
-            return
         near.setblocking(False)
         far.setblocking(False)
+        far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A server whose backlog is full lets it wait; a refusal shows at the first write.
+        far.connect_ex(("127.0.0.1", self._port))
         halves = (_Half(near, far), _Half(far, near))
         for sock in (near, far):
             self._pairs[sock] = halves

@@ -69,6 +69,7 @@ class Spawner(Keeper):
             def body() -> NoReturn:
                 for fd in self.own_fds():
                     os.close(fd)
+                child.python_signals()  # a client that hangs up is no reason to end
                 enter_network(message["pid"])
                 Relay(listener, message["port"]).run()
 
