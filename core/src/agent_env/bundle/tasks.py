@@ -11,7 +11,7 @@ from agent_env.bundle.references import reference_problems
 from agent_env.bundle.rules import Rules
 from agent_env.bundle.seeds import SeedFile
 from agent_env.bundle.steps.agent import DeployAgent
-from agent_env.bundle.substitute import SEED, compiled, fill, keys_of, placeholder_pattern
+from agent_env.bundle.substitute import SEED, Leaf, compiled, fill, keys_of, placeholder_pattern
 from agent_env.bundle.template import Head, StepPlan, TaskTemplate
 from agent_env.bundle.toolset import digest
 from agent_env.bundle.validation import validate
@@ -213,7 +213,10 @@ class TaskReader:
     ) -> TaskTemplate:
         first = next(number for number in graph.order if graph.steps[number].prompts)
         agent = next((n for n, step in enumerate(graph.steps) if isinstance(step, DeployAgent)), None)
-        prompt = _field(plans[first], "prompt") or ""
+        prompt = _field(plans[first], "prompt")
+        if not isinstance(prompt, (str, Leaf)):
+            prompt = ""  # a plugin's step that makes its prompt when it runs
+            self._note_unknown_prompt(graph.steps[first])
         system_prompt = _field(plans[first], "system_prompt")
         if system_prompt is None and agent is not None:
             system_prompt = _field(plans[agent], "system_prompt")
@@ -233,6 +236,10 @@ class TaskReader:
 
     def _note_seed_in_prompt(self, step: StepModel) -> None:
         message = "<seed> in the first prompt stays as text in the rows of a trainer: they are written before any reset"
+        self._findings.note(self._path, message, step=step.id, task=self._name)
+
+    def _note_unknown_prompt(self, step: StepModel) -> None:
+        message = f"a step of type {step.type!r} makes its prompt when it runs; the rows of a trainer have an empty one"
         self._findings.note(self._path, message, step=step.id, task=self._name)
 
     # -- where --------------------------------------------------------------------------------------------------------

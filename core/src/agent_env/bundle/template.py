@@ -156,7 +156,7 @@ class TaskTemplate:
     def _texts(self, row: int, values: Mapping[str, Any]) -> tuple[str, str | None]:
         prompt = fill(self._head.prompt, values)
         system_prompt = fill(self._head.system_prompt, values)
-        if not isinstance(prompt, str) or not prompt:
+        if not isinstance(prompt, str) or (not prompt and self._head.prompt != ""):
             raise self._refusal(row, [f"the prompt has to be a string that is not empty, not {prompt!r}"])
         if system_prompt is not None and not isinstance(system_prompt, str):
             raise self._refusal(row, [f"the system prompt has to be a string, not {system_prompt!r}"])

@@ -21,7 +21,7 @@ def command(*, name: Path) -> None:
     write_bundle(name)
     click.echo(f"wrote the bundle {name}")
     click.echo(f"  agentenv bundle check {name}")
-    click.echo(f"  agentenv rehearse {name} --policy solve")
+    click.echo(f"  agentenv rehearse {name} --policy learner")
 
 
 def write_bundle(folder: Path) -> None:
