@@ -99,7 +99,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         for key, item in cast("dict[str, Any]", value).items():
             yield from places(item, (*path, key))
     elif isinstance(value, list):
-        items: list[Any] = value
+        items = cast("list[object]", value)
         for index, item in enumerate(items):
             yield from places(item, (*path, index))
 
@@ -121,7 +121,7 @@ def mutations(draw: st.DrawFn) -> list[Any]:
             table = cast("dict[str, Any]", parent)
             table[draw(st.text(max_size=3)) + str(path[-1])] = table.pop(path[-1])
         elif kind == "copy" and isinstance(parent, list):
-            items: list[Any] = parent
+            items = cast("list[object]", parent)
             items.append(copy.deepcopy(items[path[-1]]))
     return task
 

@@ -43,7 +43,7 @@ def naive_lines(value: Any) -> list[tuple[tuple[Any, ...], int]]:
                 line = walk(item, (*path, key), line + 1)
             return line + 1
         if isinstance(node, list) and node:
-            items: list[Any] = node
+            items = cast("list[object]", node)
             for index, item in enumerate(items):
                 line = walk(item, (*path, index), line + 1)
             return line + 1
