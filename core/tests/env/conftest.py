@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from agent_env.plugin.sandbox import Endpoint
 
 _SERVERS = Path(__file__).parent / "servers"

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from agent_env.env import Env, add_data, extension, reset_data, tool
 from agent_env.env.access import ToolAccess
 from agent_env.env.app import EnvApp
@@ -72,10 +71,16 @@ def named(name: str) -> Any:
     return tool(name=name)(method)
 
 
-def clashing(uri: str) -> Any:
+def clashing(uri: str, path: str = "/same") -> Any:
     def method(self: object) -> None: ...
 
-    return extension(uri, path="/same")(method)
+    return extension(uri, path=path)(method)
+
+
+def adding() -> Any:
+    def method(self: object, parts: list[Any]) -> None: ...
+
+    return add_data(method)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,10 @@ def clashing(uri: str) -> Any:
         ({"a": named("white space")}, "is no tool name"),
         ({"a": clashing("urn:a"), "b": clashing("urn:b")}, "two extensions are served at POST /same (a and b)"),
         ({"a": staticmethod(named("x"))}, "only plain methods"),
-        ({"a": add_data(lambda self, parts: None), "b": add_data(lambda self, parts: None)}, "two methods serve data/add"),
+        (
+            {"a": adding(), "b": adding()},
+            "two methods serve data/add",
+        ),
     ],
 )
 def test_classes_that_cannot_be_served(body: dict[str, Any], said: str) -> None:
@@ -97,7 +105,7 @@ def test_classes_that_cannot_be_served(body: dict[str, Any], said: str) -> None:
 
 def test_routes_and_names_are_checked_when_served(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="POST /mcp is taken"):
-        EnvApp(make("Bad", {"a": extension("urn:a", path="/mcp")(lambda self: None)})(), run_here)
+        EnvApp(make("Bad", {"a": clashing("urn:a", "/mcp")})(), run_here)
     cls = make("Twice", {"a": named("{environment_name}_x"), "b": named("y_x")})
     monkeypatch.setenv("ENVIRONMENT_NAME", "y")
     with pytest.raises(UsageError, match="two tools have one name when the env is named 'y'"):
@@ -108,7 +116,7 @@ def test_routes_and_names_are_checked_when_served(monkeypatch: pytest.MonkeyPatc
 
 def test_find_env() -> None:
     module = ModuleType("author")
-    with pytest.raises(UsageError, match="author: expected one subclass .* found none"):
+    with pytest.raises(UsageError, match=r"author: expected one subclass .* found none"):
         find_env(module)
     vars(module).update(Env=Env, Base=Base, Derived=Derived)
     assert find_env(module) is Derived
@@ -144,7 +152,8 @@ def test_tool_access_rules() -> None:
     assert access.change("enable", {"role": "*", "tools": ["b"]})["allowed"] == ["b"]
     assert access.allows("x", "b")  # a named tool for every role is set in every role that has rules
     assert access.allows("default", "b") is access.allows(None, "b") is True
-    for body in ([], {}, {"role": " ", "tools": "*"}, {"role": "x", "tools": [1]}, {"role": "x", "tools": "a"}):
+    wrong: list[Any] = [[], {}, {"role": " ", "tools": "*"}, {"role": "x", "tools": [1]}, {"role": "x", "tools": "a"}]
+    for body in wrong:
         before = access.changes
         with pytest.raises(ExtensionError, match="must be"):
             access.change("disable", body)
@@ -169,11 +178,7 @@ def test_importing_the_sdk_loads_the_standard_library_only() -> None:
 def test_a_class_that_cannot_be_served_ends_with_one_line(tmp_path: Any) -> None:
     script = tmp_path / "bad.py"
     script.write_text(
-        "from agent_env.env import Env, tool\n"
-        "class Bad(Env):\n"
-        "    @tool\n"
-        "    def f(self, a): ...\n"
-        "Bad.serve()\n"
+        "from agent_env.env import Env, tool\nclass Bad(Env):\n    @tool\n    def f(self, a): ...\nBad.serve()\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from agent_env.env.client import EnvClient
-from agent_env.errors import EnvError, EnvRequestError, EnvTimeout
+from agent_env.errors import EnvRequestError, EnvTimeout, EnvUnsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     Spawn = Callable[..., Any]
 
 pytestmark = pytest.mark.interop
@@ -57,7 +57,7 @@ def test_plain_mcp_server(plain: Any) -> None:
             await client.call_tool("nap", {"seconds": 30}, timeout=0.2)
         assert (await client.call_tool("add", {"a": 1, "b": 1})).text == "2"
         for refused in (client.data_reset(), client.data_get(), client.call_extension("urn:x", {})):
-            with pytest.raises(EnvError, match="env 'other': .* plain MCP server"):
+            with pytest.raises(EnvUnsupported, match=r"env 'other': .* plain MCP server"):
                 await refused
         assert client.services() == ()
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from agent_env.env.http.replies import Reply, ReplyParser, ReplyTooLarge
 from agent_env.env.http.requests import Request, RequestParser
 from agent_env.env.http.responses import Response, write_head
 from agent_env.env.http.wire import ProtocolError
 from agent_env.env.sse import Event, SseParser
+from hypothesis import given
+from hypothesis import strategies as st
 
 tokens = st.text("abcXYZ019-_!", min_size=1, max_size=8)
 values = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20).map(str.strip)
@@ -59,7 +59,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Request]:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     bounds = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(bounds)]
 
 
 @given(st.lists(requests(), min_size=1, max_size=4), st.lists(st.integers(0, 2000), max_size=40))
@@ -167,7 +167,11 @@ def test_a_cut_reply_is_never_taken_for_whole(body: bytes, framing: str, data: s
 
 
 def test_replies_have_a_limit() -> None:
-    for raw in (b"Content-Length: 11\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nb\r\n12345678901", b"\r\n12345678901"):
+    for raw in (
+        b"Content-Length: 11\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\nb\r\n12345678901",
+        b"\r\n12345678901",
+    ):
         parser = ReplyParser("GET", 10)
         with pytest.raises(ReplyTooLarge, match="larger than 10 bytes"):
             parser.feed(b"HTTP/1.1 200 OK\r\n" + raw)
@@ -178,7 +182,11 @@ def test_what_a_response_writes_a_reply_reads() -> None:
     parser = ReplyParser("GET", 10)
     parser.feed(write_head(answer, keep_alive=True, chunked=False) + b"[1]")
     assert parser.reply is not None
-    assert (parser.reply.body, parser.reply.content_type, parser.reply.headers["x-b"]) == (b"[1]", "application/json", "c")
+    assert (parser.reply.body, parser.reply.content_type, parser.reply.headers["x-b"]) == (
+        b"[1]",
+        "application/json",
+        "c",
+    )
     assert parser.reusable
 
 
@@ -199,7 +207,9 @@ class _Collect:
 
 lines = st.lists(
     st.one_of(
-        st.sampled_from(["", "", "data", ":x", "event: ping", "event:", "id: 3", "retry: 5", "data:", "data: a: b", "x: y"]),
+        st.sampled_from(
+            ["", "", "data", ":x", "event: ping", "event:", "id: 3", "retry: 5", "data:", "data: a: b", "x: y"]
+        ),
         st.text("dataé☃: \ufeff", max_size=8).map(lambda text: f"data: {text}"),
     ),
     max_size=20,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-from agent_env.env.http.requests import Request
 from agent_env.env.http.responses import Response, text_response
 from agent_env.env.http.server import HttpServer
 from agent_env.env.sockets import listen_tcp, listen_uds
 from agent_env.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_env.env.http.requests import Request
 
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -191,7 +194,7 @@ def test_closing_lets_running_requests_end() -> None:
         assert b"connection: close" in answer
         assert await idle_reader.read() == b""
         idle_writer.close()
-        with pytest.raises(OSError, match="refused|Connect"):
+        with pytest.raises(OSError, match=r"refused|Connect"):
             await asyncio.open_connection("127.0.0.1", port)
 
     serve(talk)
@@ -208,7 +211,7 @@ def test_sockets_are_refused_with_words(tmp_path: Path) -> None:
         listen_uds(tmp_path / "s")
     live.close()
     listen_uds(tmp_path / "s").close()  # a dead server's file is replaced
-    with pytest.raises(UsageError, match="cannot listen on .*missing"):
+    with pytest.raises(UsageError, match=r"cannot listen on .*missing"):
         listen_uds(tmp_path / "missing" / "s")
     taken = listen_tcp("127.0.0.1", 0)
     with pytest.raises(UsageError, match="cannot listen on 127"):

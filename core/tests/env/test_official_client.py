@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from agent_env.env.relay import Relay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Spawn = Callable[..., Any]
 
 pytestmark = pytest.mark.interop

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from agent_env.env.client import EnvClient
-from agent_env.env.http.requests import Request
 from agent_env.env.http.responses import Response, json_response
 from agent_env.env.http.server import HttpServer
 from agent_env.env.relay import Relay
 from agent_env.env.sockets import listen_tcp, listen_uds
 from agent_env.plugin.sandbox import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from agent_env.env.http.requests import Request
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -104,10 +107,8 @@ def test_closing_ends_open_connections(tmp_path: Path) -> None:
         gone = asyncio.Event()
 
         async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
+            with contextlib.suppress(ConnectionError):
                 await reader.read()
-            except ConnectionError:
-                pass
             gone.set()
             writer.close()
 
@@ -219,11 +220,21 @@ def certificate(tmp_path: Path) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("makes a certificate with the openssl command, which is not here")
     key, cert, both = tmp_path / "key", tmp_path / "cert", tmp_path / "both"
-    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 9 -subj /CN=127.0.0.1".split()
+    made = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "9",
+        "-subj",
+        "/CN=127.0.0.1",
+    ]
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:TRUE"]
-    subprocess.run(
-        ["openssl", *made, *names, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True
-    )
+    subprocess.run(["openssl", *made, *names, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
     both.write_bytes(key.read_bytes() + cert.read_bytes())
     return both
 

@@ -6,17 +6,18 @@ import asyncio
 import os
 import signal
 import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from agent_env.env.client import EnvClient
 from agent_env.errors import EnvError, EnvRequestError, EnvTimeout
-from agent_env.plugin.sandbox import Endpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent_env.plugin.sandbox import Endpoint
+
     Spawn = Callable[..., Any]
 
 
@@ -141,7 +142,7 @@ def test_async_tools_run_side_by_side(spawn: Spawn) -> None:
 
 def test_data_operations(spawn: Spawn) -> None:
     async def game(client: EnvClient) -> None:
-        parts = [{"kind": "text", "text": "ünï"}, {"kind": "data", "data": {"a": [1, None]}}]
+        parts: list[dict[str, Any]] = [{"kind": "text", "text": "ünï"}, {"kind": "data", "data": {"a": [1, None]}}]
         await client.data_add(parts)
         assert await client.data_get() == [{"kind": "text", "text": "ünï"}, {"kind": "data", "data": {"a": [1, None]}}]
         with pytest.raises(EnvRequestError, match="this text is bad") as failed:
@@ -208,8 +209,7 @@ def test_a_restarted_env_is_noticed(spawn: Spawn) -> None:
         second = spawn("ours")
         assert second.endpoint.uds is not None
         assert first.endpoint.uds is not None
-        Path(first.endpoint.uds).unlink()
-        Path(second.endpoint.uds).rename(first.endpoint.uds)
+        os.replace(second.endpoint.uds, first.endpoint.uds)  # noqa: PTH105
         with pytest.raises(EnvError, match="its state is gone"):
             await client.call_tool("read", {})
         await client.close()

@@ -1,24 +1,24 @@
-"""Typed parameters: the schema and the check agree, and messages say what to mend."""
+"""Typed parameters: the schema and the check agree, and messages say what to mend.
 
-from __future__ import annotations
+Annotations are read at run time here, as in an author's module.
+"""
 
-import datetime
+import datetime as dt
 import decimal
 import enum
 import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NewType, NotRequired, Optional, TypedDict, cast
+from typing import Annotated, Any, Literal, NewType, NotRequired, Optional, TypedDict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from agent_env.env import ToolContext
 from agent_env.env.signature import Signature
 from agent_env.env.types.jsonable import to_json
 from agent_env.errors import UsageError
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 class Color(enum.Enum):
@@ -45,8 +45,8 @@ class Tree:
     """Contains itself."""
 
     value: int
-    left: Tree | None = None
-    children: list[Tree] = field(default_factory=list["Tree"])
+    left: "Tree | None" = None
+    children: "list[Tree]" = field(default_factory=list["Tree"])
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Everything:
     def table(self, v: dict[str, float]) -> None: ...
     def mapping(self, v: Mapping[str, Any]) -> None: ...
     def sequence(self, v: Sequence[bool]) -> None: ...
-    def words(self, v: Literal["a", "b", 3, None, True]) -> None: ...
+    def words(self, v: Literal["a", "b", 3, None, True]) -> None: ...  # noqa: PYI061
     def color(self, v: Color) -> None: ...
     def level(self, v: Level) -> None: ...
     def point(self, v: Point) -> None: ...
@@ -174,7 +174,7 @@ def test_messages(name: str, value: Any, said: str) -> None:
 
 
 class Typed:
-    def when(self, day: datetime.date, at: datetime.datetime, clock: datetime.time) -> None: ...
+    def when(self, day: dt.date, at: dt.datetime, clock: dt.time) -> None: ...
     def ids(self, one: uuid.UUID, price: decimal.Decimal) -> None: ...
     def lax(self, n: int, f: float, b: bool, c: Color, o: int | None = None) -> None: ...
     def extra(self, a: int, **rest: float) -> None: ...
@@ -200,7 +200,7 @@ def test_text_forms() -> None:
     found = Signature(Typed.when, "when")
     read, problems = found.read({"day": "2024-05-31", "at": "2024-05-31T10:00:00+00:00", "clock": "10:30"})
     assert problems == []
-    assert (read["day"], read["clock"]) == (datetime.date(2024, 5, 31), datetime.time(10, 30))
+    assert (read["day"], read["clock"]) == (dt.date(2024, 5, 31), dt.time(10, 30))
     assert found.schema["properties"]["day"] == {"type": "string", "format": "date"}
     assert "expected a date such as" in found.read({"day": "x", "at": "x", "clock": "x"})[1][0]
     read, problems = Signature(Typed.ids, "ids").read({"one": "12345678" * 4, "price": 1.5})
@@ -261,7 +261,7 @@ class Wrong:
     def odd(self, a: complex) -> None: ...
     def odd_keys(self, a: dict[int, str]) -> None: ...
     def odd_choice(self, a: Literal[b"x"]) -> None: ...
-    def unresolved(self, a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    def unresolved(self, a: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,13 @@ def test_json_values_stay_as_they_are(value: Any) -> None:
 
 
 def test_python_values_become_json() -> None:
-    value = {Color.RED: (1, {2}), "d": datetime.date(2024, 1, 2), "p": Plan([1]), "l": Level.LOW, "n": decimal.Decimal("1.0")}
+    value = {
+        Color.RED: (1, {2}),
+        "d": dt.date(2024, 1, 2),
+        "p": Plan([1]),
+        "l": Level.LOW,
+        "n": decimal.Decimal("1.0"),
+    }
     assert json.loads(json.dumps(to_json(value))) == {
         "red": [1, [2]],
         "d": "2024-01-02",
@@ -299,4 +305,4 @@ def test_python_values_become_json() -> None:
     }
     for bad in (object(), {"a": {(1, 2): 3}}, b"bytes"):
         with pytest.raises(TypeError):
-            to_json(cast("object", bad))
+            to_json(bad)

@@ -364,8 +364,8 @@ class EnvClient:
             if self._session is None:
                 raise self._link.error(f"{what}: the client is not open")
             raise EnvUnsupported(
-                f"env {self.name!r}: {what}: it is a plain MCP server without an AgentEnv card: it has tools, but neither "
-                "data operations nor extensions"
+                f"env {self.name!r}: {what}: it is a plain MCP server without an AgentEnv card: it has tools, "
+                "but neither data operations nor extensions"
             )
         return self.card
 

@@ -22,7 +22,9 @@ class ByteRelay:
 
     async def listen(self, sock: socket.socket) -> None:
         """Accept on a bound socket, which then belongs to this object."""
-        self._server = await asyncio.get_running_loop().create_server(lambda: _End(self, accepted=True), sock=sock, backlog=128)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _End(self, accepted=True), sock=sock, backlog=128
+        )
 
     async def close(self) -> None:
         """Close everything."""

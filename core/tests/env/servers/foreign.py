@@ -1,5 +1,8 @@
 """An env written with the public protocol's own author SDK."""
 
+# mypy: ignore-errors
+# pyright: basic
+
 from __future__ import annotations
 
 from typing import Any
