@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from contextlib import asynccontextmanager
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,6 @@ from agent_env.testing.in_process import InProcessDeployer, InProcessEnv
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from pathlib import Path
 
     from agent_env.bundle import Bundle
     from agent_env.episode import Episode
@@ -211,3 +213,58 @@ def in_process() -> Callable[..., Any]:
         assert [env for env in deployer.deployed if not env.closed] == []
 
     return make
+
+
+def descendants(root: int) -> set[int]:
+    """Processes below ``root``."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if fields[0] != "Z":
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found: set[int] = set()
+    todo = [root]
+    while todo:
+        for child in children.get(todo.pop(), []):
+            found.add(child)
+            todo.append(child)
+    return found
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Any:
+    """``async with serve(bundle) as engine``; afterwards no process and no sandbox folder is left."""
+
+    @asynccontextmanager
+    async def run(bundle: BundleBuilder, **options: Any) -> AsyncGenerator[Engine, None]:
+        state = tmp_path / "state"
+        before = descendants(os.getpid())
+        engine = Engine(bundle.load(), sandbox_options={"process": {"state_dir": str(state)}}, **options)
+        async with engine:
+            await engine.prepared()
+            yield engine
+        assert engine.open_episodes == 0
+        async with asyncio.timeout(10):
+            while left := descendants(os.getpid()) - before:
+                await asyncio.sleep(0.02)
+        assert not left
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not others
+
+    return run
+
+
+@pytest.fixture
+def processes() -> Callable[[], set[int]]:
+    """``processes()``: those below this one."""
+    return lambda: descendants(os.getpid())
+
+
+@pytest.fixture
+def kind() -> str:
+    """The key of a criterion's type."""
+    return KIND

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,63 +13,12 @@ from agent_env.episode import Engine, Outcome
 from agent_env.errors import EpisodeFailed, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable
 
     from agent_env.episode import Episode
 
 Build = Any
 Serve = Any
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of this id runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def descendants(root: int) -> set[int]:
-    """Processes below ``root``."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if fields[0] != "Z":
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: set[int] = set()
-    todo = [root]
-    while todo:
-        for child in children.get(todo.pop(), []):
-            found.add(child)
-            todo.append(child)
-    return found
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Serve:
-    """``async with serve(bundle) as engine``; afterwards no process and no sandbox folder is left."""
-
-    @asynccontextmanager
-    async def run(bundle: Build, **options: Any) -> AsyncGenerator[Engine, None]:
-        state = tmp_path / "state"
-        before = descendants(os.getpid())
-        engine = Engine(bundle.load(), sandbox_options={"process": {"state_dir": str(state)}}, **options)
-        async with engine:
-            await engine.prepared()
-            yield engine
-        assert engine.open_episodes == 0
-        async with asyncio.timeout(10):
-            while left := descendants(os.getpid()) - before:
-                await asyncio.sleep(0.02)
-        assert not left
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not others
-
-    return run
 
 
 def episode(engine: Engine, index: int = 0) -> Episode:
@@ -135,14 +83,14 @@ def test_the_verifier_reads_the_conversation(graded: Any, serve: Serve) -> None:
     asyncio.run(play())
 
 
-def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve) -> None:
+def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve, processes: Any) -> None:
     async def play() -> None:
         async with serve(graded(SAID)) as engine:
             one = episode(engine)
             await one.start()
             handle = one._run.env("echo")
             (part,) = await handle.data_get()
-            pid = _host_pid(part["data"]["pid"])
+            pid = _host_pid(part["data"]["pid"], processes)
             os.kill(pid, signal.SIGKILL)
             with pytest.raises(EpisodeFailed) as error:
                 await one.call_tool("echo", {"text": "hi"}, timeout=30)
@@ -155,9 +103,9 @@ def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve) -> None:
     asyncio.run(play())
 
 
-def _host_pid(inner: int) -> int:
+def _host_pid(inner: int, processes: Any) -> int:
     """The process among our descendants that calls itself ``inner`` in its own namespace."""
-    for pid in descendants(os.getpid()):
+    for pid in processes():
         status = Path(f"/proc/{pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("NSpid:"))
         command = Path(f"/proc/{pid}/cmdline").read_text()
@@ -181,13 +129,13 @@ def test_an_env_that_dies_in_a_call(graded: Any, serve: Serve) -> None:
     asyncio.run(play())
 
 
-def test_an_env_that_dies_before_the_verifier_is_an_env_failure(graded: Any, serve: Serve) -> None:
+def test_an_env_that_dies_before_the_verifier_is_an_env_failure(graded: Any, serve: Serve, processes: Any) -> None:
     async def play() -> None:
         async with serve(graded(SAID)) as engine:
             one = episode(engine)
             await one.start()
             (part,) = await one._run.env("echo").data_get()
-            os.kill(_host_pid(part["data"]["pid"]), signal.SIGKILL)
+            os.kill(_host_pid(part["data"]["pid"], processes), signal.SIGKILL)
             failure = failed(await ended(one))
             assert failure.kind == "env"
             assert "env 'echo'" in failure.message
@@ -327,20 +275,20 @@ def test_closing_in_the_middle_of_everything(graded: Any, serve: Serve) -> None:
             for task in (call, start):
                 with pytest.raises(EpisodeFailed, match="aborted"):
                     await task
-            assert failed((await grade)).kind == "aborted"  # type: ignore[arg-type]
+            assert failed(await grade).kind == "aborted"  # type: ignore[arg-type]
             assert idle.outcome is not None
             assert failed(idle.outcome).kind == "aborted"
 
     asyncio.run(play())
 
 
-def test_cancelled_starts_leave_no_process(graded: Any, serve: Serve) -> None:
+def test_cancelled_starts_leave_no_process(graded: Any, serve: Serve, processes: Any) -> None:
     async def play() -> None:
         async with serve(graded(SAID)) as engine:
             warm = episode(engine)
             await warm.start()
             await warm.close()
-            before = descendants(os.getpid())
+            before = processes()
             for delay in (0, 0.005, 0.02, 0.05, 0.08, 0.1, 0.12):
                 one = episode(engine)
                 task = asyncio.create_task(one.start())
@@ -351,7 +299,7 @@ def test_cancelled_starts_leave_no_process(graded: Any, serve: Serve) -> None:
                     await one.close()
             assert engine.open_episodes == 0
             async with asyncio.timeout(10):
-                while not descendants(os.getpid()) <= before:
+                while not processes() <= before:
                     await asyncio.sleep(0.02)
 
     asyncio.run(play())

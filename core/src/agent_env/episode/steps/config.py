@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.episode.access import ToolAccess
 from agent_env.errors import EnvError, EnvUnsupported, UsageError
@@ -38,12 +38,12 @@ async def run_apply_server_config(step: ApplyServerConfig, episode: EpisodeRun) 
 
 
 def _check_service(env: RunningEnv, service: str) -> None:
-    """A directive names its server; an env is one server."""
-    card = getattr(env.deployed.handle, "card_name", None)
-    names = {name for name in (env.spec.environment_name, card) if isinstance(name, str)}
-    if service != EVERY and service not in names | {env.spec.name}:
-        known = ", ".join(map(repr, sorted(names | {env.spec.name})))
-        raise UsageError(f"{env.title} has no service {service!r}; it has {known}")
+    """A directive names its server. The bundle reader checks this where it knows the names; an env's card may differ."""
+    services = getattr(env.deployed.handle, "services", None)
+    told = cast("tuple[str, ...]", services()) if callable(services) else ()
+    names = {env.spec.name, *told} | ({env.spec.environment_name} if env.spec.environment_name is not None else set())
+    if service != EVERY and service not in names:
+        raise UsageError(f"{env.title} has no service {service!r}; it has {', '.join(map(repr, sorted(names)))}")
 
 
 async def run_modify_env_tool_access(step: ModifyEnvToolAccess, episode: EpisodeRun) -> None:
