@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from agent_env.testing.standin import Fault, StandInModel, call, say
 from agent_env.training.miles import agent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
 SERVER = '''
 import os, signal, time
@@ -54,6 +55,14 @@ RUN = "import sys\nfrom _agentenv_start import main\nsys.argv[0] = 'agentenv'\nm
 
 
 @pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the sandboxes of this test live; a short path, for their sockets."""
+    with tempfile.TemporaryDirectory(prefix="aet-", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("AGENTENV_STATE_DIR", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
 def room(bundle: Path) -> Path:
     """The bundle, its env a program."""
     env = bundle / "envs" / "room"
@@ -68,8 +77,8 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def left_of(marker: Path) -> list[int]:
-    """Processes that were started for ``marker``: it stands in their command line, environment or folder."""
+def left_of(*markers: Path) -> list[int]:
+    """Processes that were started for a marker: it stands in their command line, environment or folder."""
     found: list[int] = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -79,7 +88,7 @@ def left_of(marker: Path) -> list[int]:
             texts.append(str((folder / "cwd").readlink()).encode())
         except OSError:
             continue
-        if any(str(marker).encode() in text for text in texts):
+        if any(str(marker).encode() in text for marker in markers for text in texts):
             found.append(int(folder.name))
     return found
 
@@ -103,7 +112,6 @@ async def serving(bundle: Path, port: int) -> AsyncGenerator[asyncio.subprocess.
         str(port),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "ROOM_MARKER": str(bundle)},
     )
     try:
         async with BundleClient(f"http://127.0.0.1:{port}") as client, asyncio.timeout(60):
@@ -140,20 +148,20 @@ def chats(model: StandInModel) -> int:
     return sum(session.chats for session in model.sessions.values())
 
 
-def test_an_episode_in_real_processes(room: Path, rows: Any) -> None:
+def test_an_episode_in_real_processes(room: Path, state: Path, rows: Any) -> None:
     async def main() -> None:
         port = free_port()
         async with serving(room, port), StandInModel(policy(call("look"), say("xyzzy"))) as model:
             row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60))["eval"][0]
             results = await asyncio.gather(*(run(model, row) for _ in range(4)))
             assert [result["reward"] for result in results] == [1.0] * 4
-            assert len(left_of(room)) > 1  # the server and what it runs
-        await until(lambda: not left_of(room))
+            assert len(left_of(state)) > 1  # the server and what it runs
+        await until(lambda: not left_of(room, state))
 
     asyncio.run(main())
 
 
-def test_a_killed_env_is_a_failure_of_the_env(room: Path, rows: Any) -> None:
+def test_a_killed_env_is_a_failure_of_the_env(room: Path, state: Path, rows: Any) -> None:
     async def main() -> None:
         port = free_port()
         async with serving(room, port), StandInModel(policy(call("die"), say("xyzzy"))) as model:
@@ -161,24 +169,24 @@ def test_a_killed_env_is_a_failure_of_the_env(room: Path, rows: Any) -> None:
             result = await run(model, row)
             assert result["agentenv_failure"].startswith("env: ")
             assert chats(model) == 1
-        await until(lambda: not left_of(room))
+        await until(lambda: not left_of(room, state))
 
     asyncio.run(main())
 
 
-def test_a_hung_tool_is_a_tool_timeout(room: Path, rows: Any) -> None:
+def test_a_hung_tool_is_a_tool_timeout(room: Path, state: Path, rows: Any) -> None:
     async def main() -> None:
         port = free_port()
         async with serving(room, port), StandInModel(policy(call("hang", seconds=120), say("xyzzy"))) as model:
             row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60, tool_timeout=0.5))["eval"][0]
             result = await run(model, row)
             assert result["agentenv_failure"].startswith("tool_timeout: ")
-        await until(lambda: not left_of(room))
+        await until(lambda: not left_of(room, state))
 
     asyncio.run(main())
 
 
-def test_a_server_killed_before_the_first_chat_and_restarted_is_not_noticed(room: Path, rows: Any) -> None:
+def test_a_server_killed_before_the_first_chat_and_restarted_is_not_noticed(room: Path, state: Path, rows: Any) -> None:
     async def main() -> None:
         port = free_port()
         async with StandInModel(policy(call("look"), say("xyzzy"))) as model:
@@ -196,12 +204,12 @@ def test_a_server_killed_before_the_first_chat_and_restarted_is_not_noticed(room
                 assert "agentenv_failure" not in result
                 assert result["reward"] == 1.0
                 assert result["agent_metrics"]["reset_retries"] >= 1
-        await until(lambda: not left_of(room))
+        await until(lambda: not left_of(room, state))
 
     asyncio.run(main())
 
 
-def test_a_server_killed_after_the_first_chat_is_a_flagged_failure(room: Path, rows: Any) -> None:
+def test_a_server_killed_after_the_first_chat_is_a_flagged_failure(room: Path, state: Path, rows: Any) -> None:
     async def main() -> None:
         port = free_port()
         async with StandInModel(policy(call("look")), faults={1: Fault.slow(2)}) as model:
@@ -216,6 +224,6 @@ def test_a_server_killed_after_the_first_chat_is_a_flagged_failure(room: Path, r
             assert result["agentenv_failure"].startswith("server: ")
             assert json.dumps(result)
             assert chats(model) == 2
-        await until(lambda: not left_of(room))
+        await until(lambda: not left_of(room, state))
 
     asyncio.run(main())
