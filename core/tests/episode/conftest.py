@@ -8,7 +8,7 @@ import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from agent_env.bundle import load_bundle
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from agent_env.bundle import Bundle
     from agent_env.episode import Episode
+
+Step = dict[str, Any]
 
 KIND = "type" if "type" in ResponseContains.model_fields else "criterion"  # TODO
 
@@ -152,15 +154,20 @@ def bundle(tmp_path: Path) -> BundleBuilder:
 class Steps:
     """Short forms of steps."""
 
-    deploy = {"type": "deploy_env", "env_id": "echo"}
-    ask = {"type": "prompt_agent", "prompt": "Say hello."}
-    reply = {
+    deploy: ClassVar[Step] = {"type": "deploy_env", "env_id": "echo"}
+    ask: ClassVar[Step] = {"type": "prompt_agent", "prompt": "Say hello."}
+    reply: ClassVar[Step] = {
         "type": "agent_prompt_response_verifier",
         "id": "reply",
         "prompt_id": "prompt_agent",
         "criteria": [{KIND: "response_contains", "needles": ["hello"]}],
     }
-    grade = {"type": "env_outcome_verifier", "id": "grade", "env_id": "echo", "file_artifact_id": "check"}
+    grade: ClassVar[Step] = {
+        "type": "env_outcome_verifier",
+        "id": "grade",
+        "env_id": "echo",
+        "file_artifact_id": "check",
+    }
 
 
 @pytest.fixture
@@ -249,9 +256,10 @@ def serve(tmp_path: Path) -> Any:
             yield engine
         assert engine.open_episodes == 0
         async with asyncio.timeout(10):
-            while left := descendants(os.getpid()) - before:
+            while True:
+                if not descendants(os.getpid()) - before:
+                    break
                 await asyncio.sleep(0.02)
-        assert not left
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others
 

@@ -64,7 +64,7 @@ class SlowDeployer(InProcessDeployer):
 @pytest.fixture
 def slow(bundle: Build, steps: Any) -> Build:
     """Two envs side by side, two turns, a verifier."""
-    other = {"type": "deploy_env", "id": "second", "env_id": "other", "depends_on": []}
+    other: dict[str, Any] = {"type": "deploy_env", "id": "second", "env_id": "other", "depends_on": []}
     reset = {"type": "reset_env", "env_id": "echo", "fail_task_on_error": True}
     return (
         bundle.env()
@@ -207,7 +207,7 @@ def test_closing_while_it_starts(slow: Build, in_process: Any) -> None:
             await episode.close("no longer wanted")
             if done:
                 return True
-            with pytest.raises(EpisodeFailed, match="aborted: .*no longer wanted"):
+            with pytest.raises(EpisodeFailed, match=r"aborted: .*no longer wanted"):
                 await start
             assert nothing_left(deployer)
             return False

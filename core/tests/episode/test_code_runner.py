@@ -117,7 +117,7 @@ def test_the_conversation_is_given_to_a_parameter_run(tmp_path: Path) -> None:
 def test_a_conversation_that_was_not_recorded_is_not_an_empty_one(tmp_path: Path) -> None:
     code = "def verify(run):\n    return len(run.turns)"
     assert "RunRecordUnavailable: conversation" in run(tmp_path, code)[0]["error"]
-    record = {"turns": [], "unavailable": {"conversation": "no prompt yet"}}
+    record: dict[str, Any] = {"turns": [], "unavailable": {"conversation": "no prompt yet"}}
     assert "conversation: no prompt yet" in run(tmp_path, code, record=record)[0]["error"]
     assert (
         "the run has no turn 2" in run(tmp_path, "def verify(run):\n    run.turn(2)", record={"turns": []})[0]["error"]

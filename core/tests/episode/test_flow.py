@@ -75,8 +75,8 @@ def test_the_models_mistakes_do_not_end_the_episode(bundle: Build, steps: Any, i
     refusal = ToolResult(content=({"type": "text", "text": "no"},), is_error=True)
 
     async def play() -> None:
-        env = lambda: InProcessEnv(specs=[spec("submit")], tools={"submit": lambda _: refusal})  # noqa: E731
-        async with in_process(bundle, envs={"echo": env}) as it:
+        tools: dict[str, Callable[[Any], ToolResult]] = {"submit": lambda _: refusal}
+        async with in_process(bundle, envs={"echo": lambda: InProcessEnv(specs=[spec("submit")], tools=tools)}) as it:
             episode = it.episode()
             await episode.start()
             with pytest.raises(UnknownTool, match=r"no tool 'submitt'.*did you mean 'submit'"):
@@ -104,9 +104,11 @@ def test_tools_that_clash_fail_the_reset(
     bundle.env().env("other").task(
         steps.deploy, {"type": "deploy_env", "id": "two", "env_id": "other"}, steps.ask, steps.reply
     )
-    envs: dict[str, Callable[[], InProcessEnv]] = {
-        name: (lambda names=names: InProcessEnv(specs=[spec(tool) for tool in names])) for name, names in tools.items()
-    }
+
+    def maker(names: list[str]) -> Callable[[], InProcessEnv]:
+        return lambda: InProcessEnv(specs=[spec(tool) for tool in names])
+
+    envs = {name: maker(names) for name, names in tools.items()}
 
     async def play() -> None:
         async with in_process(bundle, envs=envs) as it:
@@ -270,7 +272,7 @@ def test_closing_cancels_a_call_under_way(bundle: Build, steps: Any, in_process:
                 await episode.end_turn("early")
             await episode.close("the client went away")
             for call in calls:
-                with pytest.raises(EpisodeFailed, match="aborted: .*the client went away"):
+                with pytest.raises(EpisodeFailed, match=r"aborted: .*the client went away"):
                     await call
             await episode.close("twice")
             assert episode.outcome is not None
@@ -333,7 +335,7 @@ def test_a_step_that_breaks_unexpectedly_is_the_servers_failure(
 
     async def play() -> None:
         async with in_process(bundle, envs={"echo": Broken}) as it:
-            with pytest.raises(EpisodeFailed, match="server: step 'reset_env'.*internal ZeroDivisionError"):
+            with pytest.raises(EpisodeFailed, match=r"server: step 'reset_env'.*internal ZeroDivisionError"):
                 await it.episode().start()
 
     asyncio.run(play())

@@ -103,7 +103,7 @@ def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve, processes: An
     asyncio.run(play())
 
 
-def _host_pid(inner: int, processes: Any) -> int:
+def _host_pid(inner: int, processes: Callable[[], set[int]]) -> int:
     """The process among our descendants that calls itself ``inner`` in its own namespace."""
     for pid in processes():
         status = Path(f"/proc/{pid}/status").read_text()
@@ -299,7 +299,9 @@ def test_cancelled_starts_leave_no_process(graded: Any, serve: Serve, processes:
                     await one.close()
             assert engine.open_episodes == 0
             async with asyncio.timeout(10):
-                while not processes() <= before:
+                while True:
+                    if processes() <= before:
+                        break
                     await asyncio.sleep(0.02)
 
     asyncio.run(play())

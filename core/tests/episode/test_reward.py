@@ -16,9 +16,53 @@ from agent_env.registry import Registry
 from agent_env.testing.in_process import InProcessDeployer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 Build = Any
+
+
+def only_scores(scores: dict[str, float]) -> float:
+    return 2 * scores["reply"]
+
+
+def with_episode(scores: dict[str, float], episode: EpisodeFacts) -> float:
+    return scores["reply"] + episode.tool_calls
+
+
+def with_keyword(scores: dict[str, float], *, episode: EpisodeFacts) -> float:
+    return scores["reply"] + episode.turns + 4
+
+
+async def asynchronous(scores: dict[str, float]) -> float:
+    await asyncio.sleep(0)
+    return len(scores)
+
+
+def missing(scores: dict[str, float]) -> float:
+    return scores["other"]
+
+
+def constant(value: object) -> Callable[[dict[str, float]], object]:
+    def function(scores: dict[str, float]) -> object:
+        return value
+
+    return function
+
+
+def thief(scores: dict[str, float]) -> float:
+    return scores.pop("reply")
+
+
+def no_scores() -> float:
+    return 1.0
+
+
+def three(a: object, b: object, c: object) -> float:
+    return 1.0
+
+
+def with_default(scores: dict[str, float], scale: float = 3.0) -> float:
+    return scale * scores["reply"]
 
 
 class Sum(RewardCombiner):
@@ -92,8 +136,8 @@ def test_a_step_of_some_tasks_leaves_out_the_others(scored: Build, registry: Reg
         ("step:sum", "no task has a scoring step 'sum'; scoring steps: final, loud, reply"),
         ("reply", "write 'step:reply' or 'combiner:reply'"),
         ("sum:absent,gone", "one.json: it needs absent"),
-        (lambda: 1.0, "must take (scores) or (scores, episode)"),
-        (lambda a, b, c: 1.0, "must take (scores) or (scores, episode)"),
+        (no_scores, "must take (scores) or (scores, episode)"),
+        (three, "must take (scores) or (scores, episode)"),
         (7, "got int"),
     ],
 )
@@ -130,27 +174,6 @@ def reward_of(scored: Build, in_process: Any, reward: Any, registry: Registry, r
     return asyncio.run(play())
 
 
-def only_scores(scores: dict[str, float]) -> float:
-    return 2 * scores["reply"]
-
-
-def with_episode(scores: dict[str, float], episode: EpisodeFacts) -> float:
-    return scores["reply"] + episode.tool_calls
-
-
-def with_keyword(scores: dict[str, float], *, episode: EpisodeFacts) -> float:
-    return scores["reply"] + episode.turns + 4
-
-
-async def asynchronous(scores: dict[str, float]) -> float:
-    await asyncio.sleep(0)
-    return len(scores)
-
-
-def with_default(scores: dict[str, float], scale: float = 3.0) -> float:
-    return scale * scores["reply"]
-
-
 @pytest.mark.parametrize(
     ("reward", "value"),
     [
@@ -165,7 +188,7 @@ def with_default(scores: dict[str, float], scale: float = 3.0) -> float:
         (with_keyword, 6.0),
         (asynchronous, 3.0),
         (with_default, 3.0),
-        (lambda scores: 5, 5.0),
+        (constant(5), 5.0),
     ],
 )
 def test_rewards(scored: Build, in_process: Any, registry: Registry, reward: Any, value: float) -> None:
@@ -177,12 +200,12 @@ def test_rewards(scored: Build, in_process: Any, registry: Registry, reward: Any
 @pytest.mark.parametrize(
     ("reward", "words"),
     [
-        (lambda scores: scores["other"], "KeyError: 'other'"),
-        (lambda scores: math.nan, "gave nan, not a finite number"),
-        (lambda scores: math.inf, "not a finite number"),
-        (lambda scores: None, "gave None"),
-        (lambda scores: "1", "gave '1'"),
-        (lambda scores: True, "gave True"),
+        (missing, "KeyError: 'other'"),
+        (constant(math.nan), "gave nan, not a finite number"),
+        (constant(math.inf), "not a finite number"),
+        (constant(None), "gave None"),
+        (constant("1"), "gave '1'"),
+        (constant(True), "gave True"),
     ],
 )
 def test_scores_that_make_no_reward_are_a_failure_with_the_scores_kept(
@@ -214,7 +237,7 @@ def test_a_reward_that_never_comes_is_no_reward(scored: Build, in_process: Any, 
 
 
 def test_a_function_cannot_change_the_recorded_scores(scored: Build, in_process: Any, registry: Registry) -> None:
-    outcome = reward_of(scored, in_process, lambda scores: scores.pop("reply"), registry)
+    outcome = reward_of(scored, in_process, thief, registry)
     assert outcome.scores["reply"] == 1.0
 
 

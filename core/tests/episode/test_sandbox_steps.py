@@ -146,7 +146,7 @@ def test_a_script_runs_in_a_sandbox_and_its_value_is_kept(bundle: Build, steps: 
     )
 
     async def act(episode: Episode) -> None:
-        plain = {"got": [1], "results": {}}
+        plain: dict[str, Any] = {"got": [1], "results": {}}
         assert episode._run.results == {"plain": plain, "inside": {"got": [2], "results": {"plain": plain}}}
 
     assert play(serve, bundle, act).scores == {"probe": 1.0}

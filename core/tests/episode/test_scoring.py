@@ -11,19 +11,15 @@ from agent_env.episode.scoring import AGGREGATORS, BadRows, aggregate, check_row
 from hypothesis import given
 from hypothesis import strategies as st
 
-rows = st.lists(
-    st.fixed_dictionaries(
-        {"result": st.booleans()},
-        optional={
-            "id": st.text(max_size=3),
-            "score": st.one_of(st.none(), st.floats(0, 1), st.integers(0, 1)),
-            "weight": st.one_of(st.none(), st.floats(-5, 5), st.integers(-5, 5)),
-            "skipped": st.booleans(),
-            "extra": st.integers(),
-        },
-    ),
-    max_size=6,
-)
+fields: dict[str, Any] = {
+    "id": st.text(max_size=3),
+    "score": st.one_of(st.none(), st.floats(0, 1), st.integers(0, 1)),
+    "weight": st.one_of(st.none(), st.floats(-5, 5), st.integers(-5, 5)),
+    "skipped": st.booleans(),
+    "extra": st.integers(),
+}
+result: dict[str, Any] = {"result": st.booleans()}
+rows: st.SearchStrategy[list[dict[str, Any]]] = st.lists(st.fixed_dictionaries(result, optional=fields), max_size=6)
 
 
 def oracle(given_rows: list[dict[str, Any]], aggregator: str) -> float:
@@ -69,26 +65,26 @@ def test_checking_keeps_rows_and_their_extra_keys(given_rows: list[dict[str, Any
         assert {key for key in before if key not in after} <= {"score", "weight"}
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (None, "expected a list of rows, got NoneType"),
-        (0.5, "expected a list of rows, got float"),
-        (True, "expected a list of rows, got bool"),
-        ({"result": True}, "expected a list of rows, got dict"),
-        ([True], "row 0: expected an object"),
-        ([{}], "row 0: 'result' must be true or false"),
-        ([{"result": 1}], "'result' must be true or false, got int 1"),
-        ([{"result": None}], "'result' must be true or false"),
-        ([{"result": "yes"}], "'result' must be true or false"),
-        ([{"id": "profit", "result": True, "score": math.nan}], "row 'profit': 'score' must be a finite number"),
-        ([{"criterion": "profit", "result": True, "score": 1.5}], "row 'profit': 'score' must be in 0..1, got 1.5"),
-        ([{"result": True, "score": True}], "'score' must be a finite number, got bool"),
-        ([{"result": True, "score": "1"}], "'score' must be a finite number, got str"),
-        ([{"result": True, "weight": math.inf}], "'weight' must be a finite number"),
-        ([{"result": True}, {"result": False, "weight": "2"}], "row 1: 'weight'"),
-    ],
-)
+NONSENSE: list[tuple[Any, str]] = [
+    (None, "expected a list of rows, got NoneType"),
+    (0.5, "expected a list of rows, got float"),
+    (True, "expected a list of rows, got bool"),
+    ({"result": True}, "expected a list of rows, got dict"),
+    ([True], "row 0: expected an object"),
+    ([{}], "row 0: 'result' must be true or false"),
+    ([{"result": 1}], "'result' must be true or false, got int 1"),
+    ([{"result": None}], "'result' must be true or false"),
+    ([{"result": "yes"}], "'result' must be true or false"),
+    ([{"id": "profit", "result": True, "score": math.nan}], "row 'profit': 'score' must be a finite number"),
+    ([{"criterion": "profit", "result": True, "score": 1.5}], "row 'profit': 'score' must be in 0..1, got 1.5"),
+    ([{"result": True, "score": True}], "'score' must be a finite number, got bool"),
+    ([{"result": True, "score": "1"}], "'score' must be a finite number, got str"),
+    ([{"result": True, "weight": math.inf}], "'weight' must be a finite number"),
+    ([{"result": True}, {"result": False, "weight": "2"}], "row 1: 'weight'"),
+]
+
+
+@pytest.mark.parametrize(("value", "words"), NONSENSE)
 def test_nonsense_is_refused_with_words(value: object, words: str) -> None:
     with pytest.raises(BadRows) as error:
         check_rows(value)

@@ -91,7 +91,7 @@ def test_an_extension_that_refuses_fails_the_reset(bundle: Build, steps: Any, in
         raise EnvRequestError("no such day", code="not_found", applied="no", retryable=retryable)
 
     bundle.env().task(*configured(steps))
-    with pytest.raises(EpisodeFailed, match="env 'echo'.*no such day") as error:
+    with pytest.raises(EpisodeFailed, match=r"env 'echo'.*no such day") as error:
         play(in_process, bundle, lambda: InProcessEnv(extensions={"urn:echo:load/v1": refuse}))
     assert (error.value.failure.kind, error.value.failure.retryable) == ("env", retryable)
 
@@ -225,6 +225,15 @@ def test_scripts_see_arguments_the_env_and_earlier_results(bundle: Build, steps:
 # -- verifiers --------------------------------------------------------------------------------------------------------
 
 
+def answering(rows: list[dict[str, Any]]) -> Callable[[str | None, CodeRequest], Any]:
+    """Verifier code that answers these rows."""
+
+    def code(env: str | None, request: CodeRequest) -> Any:
+        return rows
+
+    return code
+
+
 def scored(in_process: Any, bundle: Build, reply: str, **options: Any) -> Outcome:
     async def run(episode: Episode) -> Outcome:
         outcome = await episode.end_turn(reply)
@@ -258,15 +267,18 @@ def test_aggregates_join_the_rows_of_other_verifiers(bundle: Build, steps: Any, 
         {"type": "aggregate_verifiers", "id": "all", "verifier_ids": ["words", "code"]},
         {"type": "aggregate_verifiers", "id": "any", "verifier_ids": ["all"], "score_aggregator": "any_pass"},
     )
-    rows = [{"result": False, "score": 0.5, "weight": 2}, {"result": False, "skipped": True, "weight": 50}]
-    outcome = scored(in_process, bundle, "ab", code=lambda *_: rows)
+    rows: list[dict[str, Any]] = [
+        {"result": False, "score": 0.5, "weight": 2},
+        {"result": False, "skipped": True, "weight": 50},
+    ]
+    outcome = scored(in_process, bundle, "ab", code=answering(rows))
     assert outcome.scores == {"reply": 0.0, "code": 0.0, "all": 0.6, "any": 1.0}
     assert outcome.reward == 1.0  # the aggregate that no other one uses
 
 
 def test_no_rows_score_zero(bundle: Build, steps: Any, in_process: Any) -> None:
     bundle.env().verifier("").task(steps.deploy, steps.ask, steps.grade)
-    outcome = scored(in_process, bundle, "x", code=lambda *_: [])
+    outcome = scored(in_process, bundle, "x", code=answering([]))
     assert (outcome.reward, outcome.failure) == (0.0, None)
 
 

@@ -111,9 +111,11 @@ async def _why_gone(env: RunningEnv, notice: float) -> str | None:
     until = asyncio.get_running_loop().time() + notice
     try:
         async with asyncio.timeout(5 + notice):
-            while (why := await env.deployed.why_gone()) is None and asyncio.get_running_loop().time() < until:
+            while True:
+                why = await env.deployed.why_gone()
+                if why is not None or asyncio.get_running_loop().time() >= until:
+                    return why
                 await asyncio.sleep(_LOOK_AGAIN)
-            return why
     except Exception as error:  # noqa: BLE001
         log.debug("%s: its state cannot be asked: %s", env.title, error)
         return None

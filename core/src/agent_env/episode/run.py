@@ -9,10 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.episode.tools import ToolList
 from agent_env.episode.turns import Turns
 from agent_env.errors import EnvError, UsageError
-from agent_env.plugin.tools import ToolSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,9 +21,11 @@ if TYPE_CHECKING:
     from agent_env.episode.agent import PlayedAgent
     from agent_env.episode.deployer import DeployedEnv
     from agent_env.episode.services import Services
+    from agent_env.episode.tools import ToolList
     from agent_env.episode.turns import Reply
     from agent_env.plugin.sandbox import Sandbox
     from agent_env.plugin.step import EnvHandle
+    from agent_env.plugin.tools import ToolSpec
 
 log = logging.getLogger("agent_env.episode")
 

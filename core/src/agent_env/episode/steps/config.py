@@ -38,10 +38,12 @@ async def run_apply_server_config(step: ApplyServerConfig, episode: EpisodeRun) 
 
 
 def _check_service(env: RunningEnv, service: str) -> None:
-    """A directive names its server. The bundle reader checks this where it knows the names; an env's card may differ."""
+    """A directive names its server. The bundle reader checks this where it knows the names; a card may differ."""
     services = getattr(env.deployed.handle, "services", None)
     told = cast("tuple[str, ...]", services()) if callable(services) else ()
-    names = {env.spec.name, *told} | ({env.spec.environment_name} if env.spec.environment_name is not None else set())
+    names = {env.spec.name, *told}
+    if env.spec.environment_name is not None:
+        names.add(env.spec.environment_name)
     if service != EVERY and service not in names:
         raise UsageError(f"{env.title} has no service {service!r}; it has {', '.join(map(repr, sorted(names)))}")
 
