@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from agent_env.bundle.cards import tool_names
 from agent_env.bundle.names import did_you_mean, listing
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Entities:
         self._findings = findings
         self.envs: dict[str, EnvSpec] = {}
         self.artifacts: dict[str, Artifact] = {}
+        self._tools: dict[str, tuple[str, ...]] = {}
         self._names: dict[Kind, dict[str, str]] = {"env": {}, "artifact": {}, "agent": {}, "skill": {}}
 
     def declare(self, kind: Kind, folder: str, *names: str) -> None:
@@ -34,6 +36,12 @@ class Entities:
     def names(self, kind: Kind) -> dict[str, str]:
         """Every name of this kind with its folder."""
         return self._names[kind]
+
+    def tools(self, env: str) -> tuple[str, ...]:
+        """Tools that the env in the folder ``env`` surely offers; empty when its source does not say."""
+        if env not in self._tools:
+            self._tools[env] = tool_names(self.envs[env].path) if env in self.envs else ()
+        return self._tools[env]
 
     def problem(self, kind: Kind, name: str) -> str | None:
         """Why ``name`` cannot be used, or `None`."""

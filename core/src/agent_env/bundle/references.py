@@ -74,13 +74,14 @@ def _artifact(name: str, entities: Entities) -> Artifact | str:
 
 
 def script_file(step: RunCode, artifact: Artifact) -> str | None:
-    """Name of the script within its artifact: ``script_file``, else the only ``.py`` file, else ``run.py``."""
+    """Path of the script within its artifact: ``script_file``, else the only ``.py`` file, else the only ``run.py``."""
     scripts = [file.relative_to(artifact.path).as_posix() for file in artifact.files if file.suffix == ".py"]
     if step.script_file is not None:
         return step.script_file if step.script_file in scripts else None
-    if len(scripts) == 1:
-        return scripts[0]
-    return "run.py" if "run.py" in scripts else None
+    for candidates in (scripts, [script for script in scripts if script.rpartition("/")[2] == "run.py"]):
+        if len(candidates) == 1:
+            return candidates[0]
+    return None
 
 
 def _script(step: RunCode, artifact: Artifact) -> Iterator[tuple[str, str]]:

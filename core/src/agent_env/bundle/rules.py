@@ -16,6 +16,7 @@ from agent_env.bundle.steps.verify import (
     VerifierModel,
     VerifySandbox,
 )
+from agent_env.bundle.tool_rules import check_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ class Rules:
         self._agent()
         self._sandboxes()
         self._verifiers()
+        check_tools(self._steps, self._entities, self._report)
 
     # -- envs ---------------------------------------------------------------------------------------------------------
 
