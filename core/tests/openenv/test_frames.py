@@ -185,6 +185,7 @@ BAD_FRAMES: list[tuple[Any, str]] = [
     ({"type": "reset", "data": {"split": "single", "index": -1}}, "VALIDATION_ERROR"),
     ({"type": "reset", "data": {"splitt": "single"}}, "VALIDATION_ERROR"),
     ({"type": "reset", "data": {"episode_id": "x" * 256}}, "VALIDATION_ERROR"),
+    ({"type": "reset", "data": {"episode_id": "a\nb"}}, "VALIDATION_ERROR"),
     ({"type": "reset", "data": {"split": "nowhere", "index": 0}}, "EXECUTION_ERROR"),
     ({"type": "reset", "data": {"split": "single", "index": 99}}, "EXECUTION_ERROR"),
     ({"type": "reset", "data": {"split": "single", "index": 0, "seed": 4}}, "EXECUTION_ERROR"),

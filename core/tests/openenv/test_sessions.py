@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from agent_env.openenv import run as run_module
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_replies_come_in_the_order_of_their_requests(serve: Any, raw: Any, call: Any) -> None:
@@ -142,5 +147,23 @@ def test_a_client_that_reads_nothing_holds_up_nobody(serve: Any, raw: Any, call:
                 assert (await other.call("add", a=2, b=2))["type"] == "observation"
                 ws.socket.transport.abort()
             await until(lambda: world.left() == 1)
+
+    asyncio.run(main(serve()))
+
+
+def test_a_half_open_client_is_noticed(
+    serve: Any, raw: Any, world: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "PING_INTERVAL_S", 0.1)
+    monkeypatch.setattr(run_module, "PING_TIMEOUT_S", 0.2)
+
+    async def main(url: str) -> None:
+        async with raw(url) as alive, raw(url) as silent:
+            await alive.reset()
+            await silent.reset()
+            silent.socket.transport.pause_reading()  # it answers no ping any more, and never says goodbye
+            await until(lambda: world.left() == 1)
+            assert (await alive.call("add", a=1, b=1))["type"] == "observation"
+            silent.socket.transport.abort()
 
     asyncio.run(main(serve()))

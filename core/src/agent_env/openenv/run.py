@@ -36,6 +36,7 @@ PING_TIMEOUT_S = 60.0
 """A client that answers no ping for this long is gone; trainers block their event loops for a while."""
 
 _BACKLOG = 4096
+_FILES = 65_536
 
 
 class _Server(uvicorn.Server):
@@ -81,8 +82,19 @@ def run(
         factory = None
     else:
         factory = uvloop.new_event_loop
+    _raise_file_limit()
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(serve(app, host=host, port=port, uds=uds, started=started))
+
+
+def _raise_file_limit() -> None:
+    """Every session holds a file descriptor, its envs some more: a soft limit of 1024 would end at a few hundred."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def serve(
@@ -102,7 +114,7 @@ async def serve(
 
     def stop() -> None:
         if server.should_exit:
-            server.force_exit = True
+            server.force_exit = server.hub.hurried = True
         server.should_exit = True
 
     signals = (signal.SIGINT, signal.SIGTERM) if main else ()

@@ -135,11 +135,10 @@ class Connection(ABC):
                 if not self._pending:
                     return
                 work = self._pending.popleft()
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            if not self._closed:  # a client that is gone shows itself here in many ways
+        except Exception:  # a client that is gone shows itself here in many ways
+            if not self._closed:
                 logger.debug("a reply could not be sent", exc_info=True)
+                await self._close(1011)
         finally:
             if self._worker is asyncio.current_task():
                 self._worker = None

@@ -17,7 +17,7 @@ from agent_env.openenv.server.slots import Slots
 from agent_env.openenv.server.toolsets import toolset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 
     from agent_env.bundle import Bundle
     from agent_env.episode import Engine, Episode
@@ -39,6 +39,7 @@ class Hub:
         scored: episodes that ended with a reward.
         failures: episodes that failed, by kind.
         stopping: no session and no episode begins any more.
+        hurried: the end is wanted now, not at the deadline.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Hub:
         self.started = False
         self.stopping = False
         self.stopped = False
+        self.hurried = False
         self._plays: set[Play] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._common: Toolset | None = None
@@ -111,12 +113,12 @@ class Hub:
             if not play.attached:  # those end when their connections go
                 self.spawn(self.finish(play, "the server is stopping"))
         self.sessions.clear()
-        while self._tasks and loop.time() < end:
-            await asyncio.wait(set(self._tasks), timeout=end - loop.time())
+        while self._tasks and loop.time() < end and not self.hurried:
+            await asyncio.wait(set(self._tasks), timeout=min(0.2, end - loop.time()))
         for task in self._tasks:
             logger.error("a teardown did not end within %g s", self.shutdown_deadline)
             task.cancel()
-        await self.engine.close(deadline=max(1.0, end - loop.time()))
+        await self.engine.close(deadline=1.0 if self.hurried else max(1.0, end - loop.time()))
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=1.0)
         failed = ", ".join(f"{kind} {count}" for kind, count in sorted(self.failures.items()))
@@ -208,7 +210,23 @@ class Hub:
         if play.ending or self.stopping:
             self.sessions.pop(play.id, None)
             await self.finish(play, "closed")
-        elif play.id in self.sessions:
+        else:
+            self._rest(play)
+
+    @contextlib.contextmanager
+    def used(self, play: Play) -> Generator[None, None, None]:
+        """A request runs on a session that was created over HTTP; its lease rests, however long that takes."""
+        play.users += 1
+        self.leases.drop(play.id)
+        try:
+            yield
+        finally:
+            play.users -= 1
+            self._rest(play)
+
+    def _rest(self, play: Play) -> None:
+        """Start a session's lease if nobody holds it any more."""
+        if play.id in self.sessions and not play.attached and not play.users:
             self.leases.renew(play.id)
 
     def _lease_expired(self, session_id: str) -> None:

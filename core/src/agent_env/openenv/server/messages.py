@@ -165,8 +165,10 @@ def read_reset(data: dict[str, Any]) -> Reset:
         missing = "index" if index is None else "split"
         raise BadMessage(flaw("missing", "split and index name a task together; give both or neither", missing))
     episode_id = given.get("episode_id")
-    if episode_id is not None and not (isinstance(episode_id, str) and 0 < len(episode_id) <= MAX_EPISODE_ID):
-        words = f"Input should be a string of 1 to {MAX_EPISODE_ID} characters"
+    if episode_id is not None and not (
+        isinstance(episode_id, str) and 0 < len(episode_id) <= MAX_EPISODE_ID and episode_id.isprintable()
+    ):
+        words = f"Input should be a string of 1 to {MAX_EPISODE_ID} printable characters"
         raise BadMessage(flaw("string_type", words, "episode_id", value=episode_id))
     limit = _seconds(given, "timeout_s")
     return Reset(split, index, _integer(given, "seed"), episode_id, limit or TURN_TIMEOUT_S)

@@ -40,6 +40,7 @@ class Play:
         slot: whether the session holds one of the server's slots.
         wait: seconds to wait in line for a slot at the reset; `None` = the slot was taken when it connected.
         first: the reset to play when tools are asked for before any reset, or `None`.
+        users: HTTP requests that run on it.
         attached: a WebSocket is attached to this session, which was created over HTTP.
         ending: it was closed over HTTP while a WebSocket was attached: it ends when that goes.
     """
@@ -59,6 +60,7 @@ class Play:
         "ending",
         "first",
         "slot",
+        "users",
         "wait",
     )
 
@@ -77,6 +79,7 @@ class Play:
         self.wait = wait
         self.first = first
         self.attached = False
+        self.users = 0
         self.ending = False
 
     @property

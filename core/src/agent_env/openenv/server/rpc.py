@@ -101,13 +101,8 @@ async def _dispatch(hub: Hub, method: str, params: dict[str, Any], play: Play | 
         session = hub.sessions.get(session_id) if isinstance(session_id, str) else None
         if session is None:
             raise RpcError(INVALID_PARAMS, f"Unknown session_id: {str(session_id)[:100]}")
-        if not session.attached:
-            hub.leases.drop(session.id)  # a call that runs is activity, however long it takes
-        try:
+        with hub.used(session):
             return await _tools(session, call, session.arrive(call))
-        finally:
-            if not session.attached and session.id in hub.sessions:
-                hub.leases.renew(session.id)
     async with hub.once() as single:
         first = {key: params[key] for key in _TASK_KEYS if key in params}
         single.first = read_reset(first) if first or call is not None else None
@@ -143,7 +138,7 @@ def _call(params: dict[str, Any]) -> CallTool:
     name = params.get("name")
     if not name or not isinstance(name, str):
         raise RpcError(INVALID_PARAMS, "Missing 'name' in params")
-    arguments = {} if params.get("arguments") is None else params["arguments"]
+    arguments: Any = {} if params.get("arguments") is None else params["arguments"]
     action: dict[str, Any] = {
         "type": "call_tool",
         "tool_name": name,
