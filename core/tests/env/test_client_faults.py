@@ -87,6 +87,8 @@ def test_what_is_sent() -> None:
 
     async def game(client: EnvClient) -> None:
         assert (await client.call_tool("go", {"a": 1})).text == "fine"
+        with pytest.raises(EnvError, match="env 'box': the client is open already"):
+            await client.open()
         await client.close()
         await client.close()
         with pytest.raises(EnvError, match="env 'box': tool go: the client is not open"):

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.env.client import EnvClient
+from agent_env.env.relay_bytes import ByteRelay
+from agent_env.env.sockets import listen_uds
 from agent_env.errors import EnvRequestError, EnvTimeout, EnvUnsupported
+from agent_env.plugin.sandbox import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     Spawn = Callable[..., Any]
 
@@ -62,6 +66,22 @@ def test_plain_mcp_server(plain: Any) -> None:
         assert client.services() == ()
 
     play(plain, game)
+
+
+def test_plain_mcp_server_behind_a_unix_socket(spawn: Spawn, tmp_path: Path) -> None:
+    """As a sandbox with a network of its own relays it; such servers refuse hosts that they do not know."""
+    pytest.importorskip("mcp")
+    port = int(spawn("plain", tcp=True).endpoint.url.rpartition(":")[2])
+
+    async def main() -> None:
+        relay = ByteRelay(("127.0.0.1", port))
+        await relay.listen(listen_uds(tmp_path / "relayed"))
+        endpoint = Endpoint("http://localhost", uds=str(tmp_path / "relayed"))
+        async with EnvClient(endpoint, name="other") as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+        await relay.close()
+
+    asyncio.run(main())
 
 
 def test_what_a_server_asks_during_a_call_is_refused_at_once(spawn: Spawn) -> None:

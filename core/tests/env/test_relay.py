@@ -161,6 +161,8 @@ class Upstream:
         self.requests.append(request)
         if request.headers.get("x-token") != "secret":
             return Response(401)
+        if request.path == "/base/moved":
+            return Response(307, b"", None, {"location": f"https://{request.headers['host']}/base/a?b=c"})
         if request.path == "/base/stream":
             return Response(200, self.events(), "text/event-stream", {"mcp-session-id": "s"})
         headers = {"mcp-session-id": "s", "x-other": "1"}
@@ -191,6 +193,7 @@ def test_secret_headers_are_added_and_streams_come_piece_by_piece() -> None:
             assert b'{"path": "/base/a?b=c", "body": "hi"}' in answer
             assert b"mcp-session-id: s\r\n" in answer
             assert upstream.requests[0].headers["x-mine"] == "m"
+            assert b"location: /base/a?b=c\r\n" in await ask(relay.url, GET % b"/base/moved")
 
             reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.url.split(":")[2].split("/")[0]))
             writer.write(GET % b"/base/stream")

@@ -132,6 +132,22 @@ def test_a_sync_tool_does_not_keep_the_env_from_answering(spawn: Spawn) -> None:
     play(spawn("ours").endpoint, game)
 
 
+def test_a_kill_in_the_middle_of_a_call_is_an_env_failure(spawn: Spawn) -> None:
+    server = spawn("ours")
+
+    async def game(client: EnvClient) -> None:
+        call = asyncio.create_task(client.call_tool("slow", {"seconds": 30}))
+        await asyncio.sleep(0.2)
+        server.process.kill()
+        with pytest.raises(EnvError, match="env 'clock': tool slow: the connection ended without a reply"):
+            await call
+        await asyncio.to_thread(server.process.wait)
+        with pytest.raises(EnvError, match="env 'clock': tool read: no connection to"):
+            await client.call_tool("read", {})
+
+    play(server.endpoint, game)
+
+
 def test_async_tools_run_side_by_side(spawn: Spawn) -> None:
     async def game(client: EnvClient) -> None:
         results = await asyncio.gather(*(client.call_tool("together", {}) for _ in range(8)))

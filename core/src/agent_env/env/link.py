@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -41,6 +42,8 @@ class Link:
         Raises:
             EnvError: the address is malformed.
         """
+        if self._transport is not None:
+            raise self.error("the client is open already")
         try:
             self._transport = open_transport(self.endpoint)
         except TransportError as error:
@@ -86,6 +89,8 @@ class Link:
             raise self.error(f"{what}: the client is not open")
         path = self._moved.get((method, target)) or self._prefix + target
         merged = {**(headers or {}), **self.endpoint.headers}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
         try:
             for _ in range(_MOST_REDIRECTS):
                 outgoing = Outgoing(method, path, merged, body, self._max_reply, sink)
@@ -93,6 +98,7 @@ class Link:
                 if reply.status not in (307, 308) and not (method == "GET" and reply.status in (301, 302, 303)):
                     return reply
                 path = self._redirected(path, reply, what)
+                timeout = deadline - loop.time()
                 if reply.status in (301, 308) or method == "POST":
                     self._moved[method, target] = path
         except TransportTimeout as error:

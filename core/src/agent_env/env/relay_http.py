@@ -42,7 +42,6 @@ class HttpRelay:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._prefix = urlsplit(endpoint.url).path.rstrip("/")
         self._transport = open_transport(endpoint)
         self._server = HttpServer(self._handle)
         self._streams: set[asyncio.Task[Reply]] = set()
@@ -80,14 +79,17 @@ class HttpRelay:
             first.cancel()
         if not task.done():
             head = pieces.head or Reply(200)
-            return Response(head.status, pieces.stream(task), "text/event-stream", _headers(head))
+            return Response(head.status, pieces.stream(task), "text/event-stream", self._headers(head))
         try:
             reply = task.result()
         except TransportTimeout as error:
             return text_response(504, f"the env did not answer: {error}")
         except TransportError as error:
             return text_response(502, f"the env did not answer: {error}")
-        return _passed_on(reply, pieces)
+        return _passed_on(reply, pieces, self._headers(reply))
+
+    def _headers(self, reply: Reply) -> dict[str, str]:
+        return _headers(reply, urlsplit(self._endpoint.url).hostname or "")
 
 
 class _Pieces:
@@ -127,10 +129,15 @@ class _Pieces:
                 await task
 
 
-def _passed_on(reply: Reply, pieces: _Pieces) -> Response:
+def _passed_on(reply: Reply, pieces: _Pieces, headers: dict[str, str]) -> Response:
     body = b"".join(pieces.left) or reply.body
-    return Response(reply.status, body, reply.headers.get("content-type"), _headers(reply))
+    return Response(reply.status, body, reply.headers.get("content-type"), headers)
 
 
-def _headers(reply: Reply) -> dict[str, str]:
-    return {name: value for name, value in reply.headers.items() if name not in _HOP_BY_HOP and name != "content-type"}
+def _headers(reply: Reply, host: str) -> dict[str, str]:
+    headers = {name: value for name, value in reply.headers.items() if name not in _HOP_BY_HOP}
+    headers.pop("content-type", None)
+    there = urlsplit(headers.get("location", ""))
+    if there.hostname == host:  # a redirect within the env stays behind the relay
+        headers["location"] = there.path + (f"?{there.query}" if there.query else "")
+    return headers

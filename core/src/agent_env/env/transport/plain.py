@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, cast
-from urllib.parse import urlsplit
 
 from agent_env.env.http.replies import ReplyParser
 from agent_env.env.http.wire import ProtocolError
@@ -24,7 +23,9 @@ class PlainTransport:
     def __init__(self, url: str, *, uds: str | None = None) -> None:
         self._uds = uds
         self._address = host_of(url)
-        self._host = urlsplit(url).netloc.rpartition("@")[2]
+        # Always with a port: MCP servers that check the host allow "localhost:*", which a bare "localhost" is not.
+        host = f"[{self._address[0]}]" if ":" in self._address[0] else self._address[0]
+        self._host = f"{host}:{self._address[1]}"
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
