@@ -147,12 +147,16 @@ def alive(pid: int) -> bool:
 
 
 class Processes:
-    """What runs of a state folder: its path is in the environment or the command line of everything there."""
+    """What runs of a state folder: its path, or the name of a server run in it, is in the environment or the command
+    line of everything there.
+    """
 
     def __init__(self, state: Path) -> None:
-        self._mark = os.fsencode(str(state))
+        self._state = state
+        self._marks = {os.fsencode(str(state))}
 
     def all(self) -> list[int]:
+        self._marks |= {os.fsencode(path.name) for path in self._state.iterdir()}
         found: list[int] = []
         for entry in os.listdir("/proc"):
             if not entry.isdigit() or int(entry) == os.getpid():
@@ -161,7 +165,7 @@ class Processes:
                 text = Path(f"/proc/{entry}/environ").read_bytes() + Path(f"/proc/{entry}/cmdline").read_bytes()
             except OSError:
                 continue
-            if self._mark in text and alive(int(entry)):
+            if any(mark in text for mark in self._marks) and alive(int(entry)):
                 found.append(int(entry))
         return found
 

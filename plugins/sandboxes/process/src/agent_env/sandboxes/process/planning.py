@@ -144,14 +144,15 @@ class Planner:
             env.update(MCP_HOST="127.0.0.1", MCP_PORT=str(launch.port), AGENTENV_UDS=f"{sockets}/s")
             env.setdefault("ENVIRONMENT_NAME", spec.label)
         workdir = str(folder / "root") + launch.workdir
+        context = spec.image.path if isinstance(spec.image, BuildContext) else None
         return Plan(
             {
                 "op": "spawn",
-                "argv": self._command(launch, folder, argv, launch.workdir) if argv else [],
+                "argv": self._command(launch, folder, argv, launch.workdir, context) if argv else [],
                 "env": env,
                 "cwd": "/" if isolated else workdir,
                 "folders": [launch.workdir],
-                "copy": [str(spec.image.path), workdir] if isinstance(spec.image, BuildContext) else None,
+                "copy": [str(context), workdir] if context is not None else None,
                 "limits": launch.limits,
             },
             launch,
@@ -185,13 +186,22 @@ class Planner:
             "cpu": self._options.cpu_s,
         }
 
-    def _command(self, launch: Launch, folder: Path, argv: list[str], cwd: str) -> list[str]:
-        argv = [launch.interpreter if word in {"python", "python3"} else word for word in argv]
-        if launch.isolation == "none" or self.bubblewrap is None:
-            root = str(folder / "root")
-            return [_mapped(word, root, launch.workdir) for word in argv]
+    def _command(
+        self, launch: Launch, folder: Path, argv: list[str], cwd: str, context: Path | None = None
+    ) -> list[str]:
+        isolated = launch.isolation != "none" and self.bubblewrap is not None
+        words: list[str] = []
+        for word in argv:
+            if word in {"python", "python3"}:
+                words.append(launch.interpreter)
+            elif isolated:
+                words.append(word)
+            else:
+                words.append(_mapped(word, str(folder / "root"), launch.workdir, context))
+        if not isolated or self.bubblewrap is None:
+            return words
         paths = self._paths[launch.interpreter]
-        return self.bubblewrap.arguments(folder, cwd=cwd, network=launch.network, readable=paths) + argv
+        return self.bubblewrap.arguments(folder, cwd=cwd, network=launch.network, readable=paths) + words
 
     @staticmethod
     def _environment(launch: Launch, identity: str, folder: Path) -> dict[str, str]:
@@ -238,9 +248,12 @@ def base_environment(interpreter: str, *, home: str, tmp: str) -> dict[str, str]
     return env
 
 
-def _mapped(word: str, root: str, workdir: str) -> str:
+def _mapped(word: str, root: str, workdir: str, context: Path | None) -> str:
     """An argument that names a file of the sandbox by its absolute path, as the host sees it."""
+    if not word.startswith("/"):
+        return word
     path = posixpath.normpath(word)
-    if word.startswith("/") and (path == workdir or path.startswith(workdir + "/") or os.path.exists(root + path)):  # noqa: PTH110
-        return root + path
-    return word
+    inside = os.path.lexists(root + path)
+    if context is not None and path.startswith(workdir.rstrip("/") + "/"):
+        inside = inside or (context / posixpath.relpath(path, workdir)).exists()  # copied there at the start
+    return root + path if inside else word

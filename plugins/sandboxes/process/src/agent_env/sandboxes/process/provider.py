@@ -24,7 +24,7 @@ from agent_env.sandboxes.process.keepers import SpawnerProcess
 from agent_env.sandboxes.process.options import ProcessOptions
 from agent_env.sandboxes.process.planning import Planner
 from agent_env.sandboxes.process.ports import Ports
-from agent_env.sandboxes.process.readiness import wait_forked, wait_ready
+from agent_env.sandboxes.process.readiness import URL, wait_forked, wait_ready
 from agent_env.sandboxes.process.sandbox import ProcessSandbox
 from pydantic import ValidationError
 
@@ -114,6 +114,8 @@ class ProcessProvider(SandboxProvider):
             await forks.close()
         if spawner is not None:
             await spawner.quit()
+        if self._group is not None:  # a keeper that was killed could not clean up
+            await asyncio.to_thread(reaper.end_group, self._group)
 
     # -- create -------------------------------------------------------------------------------------------------------
 
@@ -159,6 +161,8 @@ class ProcessProvider(SandboxProvider):
             "owner": identity.me(),
             "launch": plan.launch.record(),
         }
+        if zygote is not None:
+            meta["endpoint"] = {"url": URL, "uds": str(folder / "sock" / "s")}
         held = link.held(identity_)
         try:
             link.post(
@@ -179,8 +183,11 @@ class ProcessProvider(SandboxProvider):
                 endpoint = await wait_forked(spec, held, folder)
             elif spec.serves:
                 endpoint = await wait_ready(spec, plan, held, folder, link)
-            record = {"url": endpoint.url, "uds": endpoint.uds} if endpoint is not None else None
-            link.post({"op": "ready", "id": identity_, "endpoint": record})
+            if zygote is None:
+                record = {"url": endpoint.url, "uds": endpoint.uds} if endpoint is not None else None
+                link.post({"op": "ready", "id": identity_, "endpoint": record})
+                either: list[asyncio.Future[Any]] = [held.ready, held.ended]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except ValueError as error:
             self._drop(link, held, plan.launch.port)
             raise SandboxUnsupported(f"{spec.label}: {error}", provider=self.name) from error

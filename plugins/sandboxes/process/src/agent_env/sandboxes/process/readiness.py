@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from agent_env.sandboxes.process.link import Held, Link
     from agent_env.sandboxes.process.planning import Plan
 
+URL = "http://localhost"
+"""Base URL of what listens on a unix socket; the host is only a name."""
+
 _FIRST_DELAY = 0.02
 _MOST_DELAY = 0.1
 _GROWTH = 1.25
@@ -47,13 +50,13 @@ async def wait_ready(spec: SandboxSpec, plan: Plan, held: Held, folder: Path, li
         if is_socket(uds):
             status = await http_status(uds, spec.health, timeout=_PROBE_TIMEOUT)
             if status is not None and status < 500:
-                return Endpoint(url="http://localhost", uds=uds)
+                return Endpoint(url=URL, uds=uds)
         elif relay is not None:
             path = relay.path()
             if path is not None:
                 status = await http_status(path, spec.health, timeout=_PROBE_TIMEOUT)
                 if status is not None and status < 500:
-                    return Endpoint(url="http://localhost", uds=path)
+                    return Endpoint(url=URL, uds=path)
         else:
             status = await http_status(("127.0.0.1", plan.launch.port), spec.health, timeout=_PROBE_TIMEOUT)
             if status is not None and status < 500 and await asyncio.to_thread(_is_ours, held.pid, plan.launch.port):
@@ -82,7 +85,7 @@ async def wait_forked(spec: SandboxSpec, held: Held, folder: Path) -> Endpoint:
             provider="process",
             sandbox_id=held.id,
         )
-    return Endpoint(url="http://localhost", uds=str(folder / "sock" / "s"))
+    return Endpoint(url=URL, uds=str(folder / "sock" / "s"))
 
 
 def is_socket(path: str) -> bool:

@@ -76,6 +76,13 @@ def _is_zombie(pid: int) -> bool:
     return data[data.rindex(b")") + 2 : data.rindex(b")") + 3] == b"Z"
 
 
+def end_group(group: Path) -> None:
+    """End all that is left of one server run."""
+    for path in _metas(group):
+        end_record(path.parent)
+    remove_tree(str(group))
+
+
 def reap(root: Path, older_than_s: float | None = None) -> list[str]:
     """End what nobody owns any more: of dead owners at once, of other hosts' owners after its expiry.
 

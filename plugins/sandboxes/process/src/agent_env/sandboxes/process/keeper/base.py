@@ -135,7 +135,8 @@ class Keeper:
             box = self.boxes.get(message.pop("id"))
             if box is not None and not box.ending:
                 box.meta.update(message, ready=True)
-                self._record(box)
+                self.record(box)
+                self.send({"ev": "ready", "id": box.id})
         else:
             raise ValueError(f"unknown request {op!r}")
 
@@ -181,17 +182,17 @@ class Keeper:
         self.by_pid[pid] = box
         if box.dir is not None and box.of is None:
             box.meta.update(pid=pid, pgid=pid, start=procs.start_time(pid), pidns=self._namespace)
-            self._record(box)
+            self.record(box)
         self.send({"ev": "started", "id": box.id, "pid": pid})
 
     def keep(self, box: Box) -> None:
         """Hold a folder without a process; commands may be run in it."""
         self.boxes[box.id] = box
         box.meta.update(pid=0, pidns=self._namespace)
-        self._record(box)
+        self.record(box)
         self.send({"ev": "started", "id": box.id, "pid": 0})
 
-    def _record(self, box: Box) -> None:
+    def record(self, box: Box) -> None:
         """Write what others may know of a sandbox, and note when it ends by itself."""
         write_json(f"{box.dir}/meta.json", box.meta)
         if "expires_at" in box.meta:

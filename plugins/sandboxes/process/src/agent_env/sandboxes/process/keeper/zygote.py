@@ -104,7 +104,11 @@ class Zygote(ForkingKeeper):
     def _on_ready(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._ready_read, _ID_SIZE):
-                self.send({"ev": "ready", "id": data.decode(errors="replace").strip()})
+                box = self.boxes.get(data.decode(errors="replace").strip())
+                if box is not None and not box.ending:
+                    box.meta["ready"] = True
+                    self.record(box)
+                    self.send({"ev": "ready", "id": box.id})
 
     def own_fds(self) -> list[int]:
         return [*super().own_fds(), self._ready_read, self._ready_write]
