@@ -101,7 +101,7 @@ def test_the_models_mistakes_do_not_end_the_episode(bundle: Build, steps: Any, i
 def test_tools_that_clash_fail_the_reset(
     bundle: Build, steps: Any, in_process: Any, tools: dict[str, list[str]], words: str
 ) -> None:
-    bundle.env().env("other").task(
+    bundle.env(server="# tools unknown").env("other", server="# tools unknown").task(
         steps.deploy, {"type": "deploy_env", "id": "two", "env_id": "other"}, steps.ask, steps.reply
     )
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agent_env.episode")
 
+SHUTTING_DOWN = "the server is shutting down"
+
 
 class Engine:
     """Plays the tasks of a bundle as episodes.
@@ -81,6 +83,7 @@ class Engine:
             reward=chosen,
             verifier_timeout=verifier_timeout,
         )
+        self._closing: asyncio.Task[None] | None = None
 
     async def start(self, *, progress: Callable[[str], None] | None = None) -> None:
         """Start the sandbox provider; images are prepared in the background, see `prepared`.
@@ -113,15 +116,15 @@ class Engine:
         Args:
             deadline: seconds for the episodes; what is left after it is ended by the provider.
         """
-        services = self._services
-        if services.closing is None:
-            services.closing = "the server is shutting down"
-        await asyncio.shield(asyncio.ensure_future(self._close(deadline)))
+        if self._closing is None:
+            self._services.closing = SHUTTING_DOWN
+            self._closing = asyncio.get_running_loop().create_task(self._close(deadline), name="close the engine")
+        await asyncio.shield(self._closing)
 
     async def _close(self, deadline: float) -> None:
         services = self._services
         for episode in list(services.episodes):
-            episode.end("the server is shutting down")
+            episode.end(SHUTTING_DOWN)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline):
                 while tasks := services.owned():

@@ -93,6 +93,7 @@ class Episode:
         if self._services.closing is not None:
             self._fail(Failure("aborted", self._services.closing, retryable=True))
         else:
+            self._run.started_at = time.monotonic()
             self._services.episodes.add(self)
             self._run.agent.has_shell = uses_agent_sandbox(self.task.steps)
             self._graph = asyncio.get_running_loop().create_task(self._play(), name=f"episode {self.id}")
@@ -317,14 +318,16 @@ class Episode:
 
     async def _tear_down(self) -> None:
         graph = self._graph
-        if graph is not None and not graph.done():
-            if self.outcome is None or self.outcome.failure is not None:
-                graph.cancel()
-            done, _ = await asyncio.wait({graph}, timeout=self._services.teardown_timeout)
-            if not done:
-                log.error("episode %s: its steps %s do not end", self.id, ", ".join(self._running))
-        await self._run.close()
-        self._services.episodes.discard(self)
+        try:
+            if graph is not None and not graph.done():
+                if self.outcome is None or self.outcome.failure is not None:
+                    graph.cancel()
+                done, _ = await asyncio.wait({graph}, timeout=self._services.teardown_timeout)
+                if not done:
+                    log.error("episode %s: its steps %s do not end", self.id, ", ".join(self._running))
+            await self._run.close()
+        finally:
+            self._services.episodes.discard(self)
 
 
 def _unknown(name: str, tools: ToolList) -> str:

@@ -35,6 +35,7 @@ DEPLOYS = frozenset({"deploy_env", "deploy_sandbox", "deploy_agent"})
 """Step types whose failure always ends the episode: playing on without the env would score its absence."""
 
 _LOG_TAIL = 2000
+_LONGEST = 4000
 _LOOK_AGAIN = 0.02
 
 
@@ -49,6 +50,8 @@ async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> Failure
         env, why = gone
         return Failure("env", f"{env.title} {why}; {where} failed: {_text(error)}", retryable=True)
     if step.scores:
+        if step.type == "verify_sandbox" and isinstance(error, SandboxGone):
+            return Failure("env", f"{where}: {_text(error)}", retryable=True)
         return _verifier(error, where)
     if isinstance(error, AgentEnvError):
         return Failure("env", f"{where}: {_text(error)}", retryable=_retryable(error))
@@ -150,7 +153,7 @@ def _retryable(error: Exception) -> bool:
 
 
 def _text(error: Exception) -> str:
-    text = str(error) or type(error).__name__
+    text = (str(error) or type(error).__name__)[:_LONGEST]
     tail = ""
     if isinstance(error, BuildFailed):
         tail = error.log

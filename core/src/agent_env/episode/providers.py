@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("agent_env.episode")
 
 DEFAULT = "process"
+CLOSE_TIMEOUT = 60.0
 
 
 class Providers:
@@ -123,7 +124,12 @@ class Providers:
                 if not start.cancelled():
                     start.exception()
         made, self._made = self._made, {}
-        results = await asyncio.gather(*(provider.close() for provider in made.values()), return_exceptions=True)
+        results = await asyncio.gather(*(_close(provider) for provider in made.values()), return_exceptions=True)
         for name, result in zip(made, results, strict=True):
             if isinstance(result, Exception):
                 log.error("sandbox provider %s did not close: %s: %s", name, type(result).__name__, result)
+
+
+async def _close(provider: SandboxProvider) -> None:
+    async with asyncio.timeout(CLOSE_TIMEOUT):
+        await provider.close()

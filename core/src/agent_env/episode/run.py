@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -134,8 +135,7 @@ class EpisodeRun:
 
     async def prompt(self, prompt: str, *, system_prompt: str | None = None, prompt_id: str | None = None) -> str:
         """Open the agent's turn with this prompt and wait for its reply."""
-        number = self.turns.started + 1
-        return await self.ask("", prompt, system_prompt=system_prompt, prompt_id=prompt_id or f"turn-{number}")
+        return await self.ask("", prompt, system_prompt=system_prompt, prompt_id=prompt_id or uuid.uuid4().hex)
 
     def env(self, name: str) -> EnvHandle:
         """The handle of an env, see `running_env`."""

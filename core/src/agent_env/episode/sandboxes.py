@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("agent_env.episode")
 
 LOCAL = "local"
+STOP_PREPARE_S = 10.0
 RETRY_PREPARE_S = 30.0
 """How long a failed preparation is believed before an episode tries again."""
 
@@ -141,7 +142,7 @@ class SandboxDeployer:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=STOP_PREPARE_S)
         await self._providers.close()
 
 

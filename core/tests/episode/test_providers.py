@@ -1,0 +1,233 @@
+"""Sandbox providers of third parties: made, prepared, asked, closed; and what their errors become."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from agent_env.episode import Engine
+from agent_env.errors import (
+    BuildFailed,
+    EpisodeFailed,
+    PluginError,
+    QuotaExceeded,
+    SandboxError,
+    SandboxNotReady,
+    SandboxUnavailable,
+    UsageError,
+)
+from agent_env.plugin import SandboxInfo, hookimpl
+from agent_env.plugin.sandbox import BuildContext, Capabilities, SandboxProvider
+from agent_env.registry import Registry
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from agent_env.plugin.sandbox import Image, Sandbox, SandboxRecord, SandboxSpec
+
+Build = Any
+
+
+class Options(BaseModel):
+    """Options of the provider below."""
+
+    region: Literal["north", "south"] = "north"
+    rooms: int = 1
+
+
+class Cloud(SandboxProvider):
+    """Refuses with what it is told to."""
+
+    name = "cloud"
+    capabilities = Capabilities(isolation="vm")
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.calls: list[str] = []
+        self.error: Exception = SandboxUnavailable("no machine is free")
+        self.broken_build: Exception | None = None
+        self.broken_start: Exception | None = None
+        self.spec: SandboxSpec | None = None
+
+    async def start(self) -> None:
+        self.calls.append("start")
+        if self.broken_start is not None:
+            raise self.broken_start
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
+        assert isinstance(image, BuildContext)
+        self.calls.append(f"prepare {image.path.name}")
+        await asyncio.sleep(0)
+        if self.broken_build is not None:
+            raise self.broken_build
+
+    async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> Sandbox:
+        self.calls.append(f"create {spec.label}")
+        self.spec = spec
+        raise self.error
+
+    async def attach(self, sandbox_id: str) -> Sandbox:
+        raise NotImplementedError
+
+    def list(self, labels: Mapping[str, str] | None = None) -> AsyncIterator[SandboxRecord]:
+        raise NotImplementedError
+
+    async def destroy(self, sandbox_id: str) -> bool:
+        return False
+
+    async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
+        return ()
+
+
+class Hooks:
+    """Offers it with and without options."""
+
+    @hookimpl
+    def agentenv_sandboxes(self) -> list[SandboxInfo]:
+        return [
+            SandboxInfo("cloud", "With options", "acme_cloud:Cloud", options="acme_cloud:Options"),
+            SandboxInfo("bare", "Without options", "acme_cloud:Cloud"),
+        ]
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """With the provider of this file."""
+    import sys
+    from types import ModuleType
+
+    module = ModuleType("acme_cloud")
+    vars(module).update(Cloud=Cloud, Options=Options)
+    monkeypatch.setitem(sys.modules, "acme_cloud", module)
+    return Registry({"acme:acme": Hooks()})
+
+
+@pytest.fixture
+def two_envs(bundle: Build, steps: Any) -> Build:
+    """Two tasks with an env each."""
+    bundle.env().env("other")
+    bundle.task(steps.deploy, steps.ask, steps.reply, name="one")
+    bundle.task({"type": "deploy_env", "env_id": "other", "memory_mb": 512}, steps.ask, steps.reply, name="two")
+    return bundle
+
+
+def provider_of(engine: Engine) -> Cloud:
+    deployer: Any = engine._services.deployer
+    provider: Cloud = deployer._providers.make(None)
+    return provider
+
+
+def test_life_of_a_provider(two_envs: Build, registry: Registry) -> None:
+    async def play() -> None:
+        options = {"cloud": {"rooms": "3"}}
+        engine = Engine(two_envs.load(), registry=registry, sandbox="cloud", sandbox_options=options)
+        provider = provider_of(engine)
+        assert provider.options == {"rooms": 3}
+        async with engine:
+            await engine.prepared()
+            assert provider.calls == ["start", "prepare echo", "prepare other"]
+            with pytest.raises(EpisodeFailed, match="deploy: step 'deploy_env': no machine is free") as error:
+                await engine.episode(engine.bundle.task("all", 1), episode_id="mine").start()
+            assert error.value.failure.retryable
+            assert provider.spec is not None
+            assert provider.spec.labels == {"episode": "mine", "env": "other"}
+            assert provider.spec.resources.memory_mb == 512
+            assert provider.spec.resources.disk_mb is None
+            assert provider.spec.env == {"ENVIRONMENT_NAME": "other"}
+        assert provider.calls[3:] == ["create other", "close"]
+        await engine.close()
+        assert provider.calls[-2:] == ["create other", "close"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("cloud", {"region": "east"}, ["region", "'north' or 'south'", "known options: region, rooms"]),
+        ("cloud", {"rooms": "many"}, ["rooms: "]),
+        ("bare", {"x": "1"}, ["provider 'bare' has no options; given: x"]),
+    ],
+)
+def test_wrong_options_are_refused(
+    two_envs: Build, registry: Registry, name: str, given: dict[str, str], words: list[str]
+) -> None:
+    with pytest.raises(UsageError) as error:
+        Engine(two_envs.load(), registry=registry, sandbox=name, sandbox_options={name: given})
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_an_unknown_provider_is_refused(two_envs: Build, registry: Registry) -> None:
+    with pytest.raises(PluginError, match="clud"):
+        Engine(two_envs.load(), registry=registry, sandbox="clud")
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable", "words"),
+    [
+        (QuotaExceeded("quota used up"), True, "quota used up"),
+        (SandboxError("no such image"), False, "no such image"),
+        (SandboxNotReady("not ready", exit_code=3, log_tail="port in use"), True, "exit code 3"),
+        (SandboxNotReady("not ready", exit_code=3, log_tail="port in use"), True, "port in use"),
+    ],
+)
+def test_errors_of_create(two_envs: Build, registry: Registry, error: Exception, retryable: bool, words: str) -> None:
+    async def play() -> None:
+        provider = Cloud()
+        provider.error = error
+        async with Engine(two_envs.load(), registry=registry, sandbox=provider) as engine:
+            with pytest.raises(EpisodeFailed) as failed:
+                await engine.episode(engine.bundle.task("all", 0)).start()
+            failure = failed.value.failure
+            assert (failure.kind, failure.retryable) == ("deploy", retryable)
+            assert words in failure.message
+
+    asyncio.run(play())
+
+
+def test_a_build_that_fails_is_told_to_every_episode_and_not_repeated_at_once(
+    two_envs: Build, registry: Registry
+) -> None:
+    async def play() -> None:
+        provider = Cloud()
+        provider.broken_build = BuildFailed("the Dockerfile is broken", log="step 3: no such package")
+        async with Engine(two_envs.load(), registry=registry, sandbox=provider) as engine:
+            with pytest.raises(BuildFailed):
+                await engine.prepared()
+            for _ in range(2):
+                with pytest.raises(EpisodeFailed, match=r"Dockerfile is broken[\s\S]*no such package") as failed:
+                    await engine.episode(engine.bundle.task("all", 0)).start()
+                assert (failed.value.failure.kind, failed.value.failure.retryable) == ("deploy", False)
+            assert provider.calls.count("prepare echo") == 1
+
+    asyncio.run(play())
+
+
+def test_a_provider_that_does_not_start_says_so_and_is_closed(two_envs: Build, registry: Registry) -> None:
+    async def play() -> None:
+        provider = Cloud()
+        provider.broken_start = SandboxUnavailable("the engine is down")
+        engine = Engine(two_envs.load(), registry=registry, sandbox=provider)
+        with pytest.raises(SandboxUnavailable, match="engine is down"):
+            await engine.start()
+        await engine.close()
+        assert provider.calls == ["start", "close"]
+
+    asyncio.run(play())
+
+
+def test_an_episode_waits_for_the_preparation(two_envs: Build, registry: Registry) -> None:
+    async def play() -> None:
+        provider = Cloud()
+        async with Engine(two_envs.load(), registry=registry, sandbox=provider) as engine:
+            with pytest.raises(EpisodeFailed):
+                await engine.episode(engine.bundle.task("all", 0)).start()
+            assert provider.calls.index("prepare echo") < provider.calls.index("create echo")
+
+    asyncio.run(play())
