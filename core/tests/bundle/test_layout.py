@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_env.bundle import load_bundle
 from agent_env.errors import BundleError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERIFY = "def verify(url):\n    return []\n"
 
@@ -132,3 +134,40 @@ def test_what_is_no_bundle_says_why(tmp_path: Path) -> None:
 def test_a_bundle_without_tasks_is_refused(write: Any) -> None:
     with pytest.raises(BundleError, match=r"no task: there is no file tasks/<name>\.json"):
         load_bundle(write({"tasks/play.json": None}))
+
+
+def test_what_is_no_regular_file_is_not_opened(write: Any) -> None:
+    folder: Path = write({"envs/odd/Dockerfile": "FROM scratch", "envs/odd/env.toml/x": ""})
+    os.mkfifo(folder / "tasks/pipe.json")
+
+    with pytest.raises(BundleError) as caught:
+        load_bundle(folder)
+
+    said = {str(problem.path): problem.message for problem in caught.value.problems}
+    assert said == {"tasks/pipe.json": "is no regular file", "envs/odd/env.toml": "is no file"}
+
+
+def test_names_that_are_no_text_are_reported_as_json(write: Any) -> None:
+    folder: Path = write()
+    Path(os.fsdecode(os.fsencode(folder / "tasks") + b"/\xff.json")).write_text("[]")
+
+    done = subprocess.run(
+        [Path(sys.executable).with_name("agentenv"), "bundle", "check", "--json", folder],
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert {problem["path"] for problem in json.loads(done.stdout)["problems"]} == {"tasks/\ufffd.json"}
+
+
+def test_links_that_lead_in_circles_end(write: Any) -> None:
+    folder: Path = write({"artifacts/many/a.txt": "a", "artifacts/many/deep/b.txt": "b"})
+    (folder / "artifacts/many/deep/up").symlink_to(folder / "artifacts/many")
+    (folder / "outside").mkdir()
+    (folder / "outside/c.txt").write_text("c")
+    (folder / "artifacts/many/linked").symlink_to(folder / "outside")
+
+    files = load_bundle(folder).artifacts["many"].files
+
+    assert [file.name for file in files] == ["a.txt", "b.txt", "c.txt"]

@@ -85,7 +85,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"type": "deploy_env", "env_id": "e", "cpu": 2, "memory_mb": 512, "ttl_seconds": 60.5, "env_version": 3},
     {"type": "deploy_env", "env_id": "e", "depends_on": [], "metadata": {"a": [1]}, "version": "1"},
     {"type": "deploy_env", "env_id": "e", "depends_on": ["a", {"task_step_id": "b"}], "artifact_id": None},
-    {"type": "deploy_agent", "skills": None, "enable_docker": False, "network_policy": {"x": 1}},
+    {"type": "deploy_agent", "skills": [], "enable_docker": False, "network_policy": {"x": 1}},
     {"type": "prompt_agent", "prompt": "Hi", "max_conversation_turns": 1, "parts": None},
     {"type": "load_artifact", "env_id": "e", "artifacts": [{"id": "a"}, {"id": "b", "version": 2}]},
     {

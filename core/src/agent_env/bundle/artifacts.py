@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_env.bundle.envs import ref_problem, table_image
-from agent_env.bundle.layout import entries, ignored, near_misses
+from agent_env.bundle.layout import entries_of, ignored, near_misses
 from agent_env.bundle.model import Artifact
 from agent_env.bundle.names import did_you_mean, id_problem
 from agent_env.bundle.tomltext import TomlFile
@@ -27,7 +27,7 @@ _AGENT_KEYS: Final = ("type", "id", "image", "default_env_vars", "metadata")
 def read_artifact(name: str, folder: Path, root_id: str, findings: Findings) -> Artifact | None:
     """The artifact of a folder; `None` when it cannot be used, which is then reported."""
     report = partial(findings.entity, "artifact", name)
-    names = [entry.name for entry in entries(folder)]
+    names = [entry.name for entry in entries_of(folder, report)]
     for wrong, known in near_misses(names, ["Dockerfile", "artifact.toml"]):
         report(folder / wrong, f"is not read; did you mean {known!r}?")
     files = _files(folder, report)
@@ -89,8 +89,12 @@ def _payload(
 
 def _files(folder: Path, report: Callable[..., None]) -> tuple[Path, ...]:
     found: list[Path] = []
-    for where, folders, names in os.walk(folder, onerror=lambda error: report(folder, f"cannot be read: {error}")):
+    seen: set[str] = set()
+    unreadable = partial(_unreadable, report)
+    for where, folders, names in os.walk(folder, onerror=unreadable, followlinks=True):
+        seen.add(os.path.realpath(where))
         folders[:] = sorted(name for name in folders if not ignored(name))
+        folders[:] = [name for name in folders if os.path.realpath(Path(where) / name) not in seen]
         for name in [*names, *folders]:
             path = Path(where) / name
             if ignored(name):
@@ -102,10 +106,14 @@ def _files(folder: Path, report: Callable[..., None]) -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
+def _unreadable(report: Callable[..., None], error: OSError) -> None:
+    report(Path(error.filename), f"cannot be read: {error.strerror or error}")
+
+
 def check_agent(name: str, folder: Path, findings: Findings) -> None:
     """Report what is wrong with an agent's folder. Its image is never built: the trained model is the agent."""
     report = partial(findings.entity, "agent", name)
-    names = [entry.name for entry in entries(folder)]
+    names = [entry.name for entry in entries_of(folder, report)]
     for wrong, known in near_misses(names, ["Dockerfile", "agent.toml"]):
         report(folder / wrong, f"is not read; did you mean {known!r}?")
     if "agent.toml" in names:
@@ -126,7 +134,7 @@ def check_agent(name: str, folder: Path, findings: Findings) -> None:
 def check_skill(name: str, folder: Path, findings: Findings) -> None:
     """Report what is wrong with a skill's folder."""
     report = partial(findings.entity, "skill", name)
-    names = [entry.name for entry in entries(folder)]
+    names = [entry.name for entry in entries_of(folder, report)]
     if "SKILL.md" not in names:
         wrong = near_misses(names, ["SKILL.md"])
         report(folder, "has no SKILL.md" + (f"; rename {wrong[0][0]!r}" if wrong else ""))

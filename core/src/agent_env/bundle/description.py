@@ -16,6 +16,8 @@ _MAX_BYTES: Final = 64 * 1024
 
 def description(readme: Path) -> str:
     """The first line that is text, headings included; front matter, badges and HTML are passed over."""
+    if not readme.is_file():
+        return ""
     try:
         with readme.open("rb") as file:
             text = file.read(_MAX_BYTES).decode(errors="replace")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent_env.bundle.cards import environment_name
-from agent_env.bundle.layout import entries, near_misses
+from agent_env.bundle.layout import entries_of, near_misses
 from agent_env.bundle.model import EnvSpec
 from agent_env.bundle.names import did_you_mean, id_problem
 from agent_env.bundle.tomltext import TomlFile
@@ -29,7 +29,7 @@ def read_env(
 ) -> EnvSpec | None:
     """The env of a folder; `None` when it cannot be used, which is then reported."""
     report = partial(findings.entity, "env", name)
-    names = [entry.name for entry in entries(folder)]
+    names = [entry.name for entry in entries_of(folder, report)]
     for wrong, known in near_misses(names, ["Dockerfile", "env.toml", "agentenv.toml"]):
         report(folder / wrong, f"is not read; did you mean {known!r}?")
     before = len(findings.entities.get(("env", name), ()))
@@ -76,7 +76,7 @@ def _check_type(toml: TomlFile) -> None:
         return
     toml.refuse_unknown(_KEYS)
     provider = toml.table.get("env_provider_type", "gateway")
-    if provider not in {"gateway", "server"}:
+    if provider not in ("gateway", "server"):
         toml.problem("env_provider_type", f"has to be 'gateway' or 'server', which play alike here, not {provider!r}")
 
 

@@ -8,7 +8,7 @@ from agent_env.bundle.names import folded, segment_problem
 from agent_env.errors import BundleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from agent_env.bundle.findings import Findings
@@ -27,6 +27,15 @@ def ignored(name: str) -> bool:
 def entries(folder: Path) -> list[Path]:
     """What a folder holds, sorted by name, without what is ignored."""
     return sorted((entry for entry in folder.iterdir() if not ignored(entry.name)), key=lambda entry: entry.name)
+
+
+def entries_of(folder: Path, report: Callable[..., None]) -> list[Path]:
+    """As `entries`; a folder that cannot be read is reported and empty."""
+    try:
+        return entries(folder)
+    except OSError as error:
+        report(folder, f"cannot be read: {error.strerror or error}")
+        return []
 
 
 def near_misses(names: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
@@ -97,6 +106,8 @@ def _files(kind: str, inside: list[Path], findings: Findings) -> dict[str, Path]
             findings.bundle(entry, "is a broken link")
         elif entry.is_dir():
             findings.bundle(entry, f"is a folder; {kind} are files named <name>{suffix}")
+        elif not entry.is_file():
+            findings.bundle(entry, "is no regular file")
         elif name.endswith(suffix):
             found[name.removesuffix(suffix)] = entry
         elif folded(name).endswith(suffix):

@@ -25,6 +25,9 @@ class TomlFile:
         self._text = ""
         self.table: dict[str, Any] = {}
         self.readable = False
+        if path.exists() and not path.is_file():
+            report(path, "is no file")
+            return
         try:
             self._text = path.read_bytes().decode()
             self.table = tomllib.loads(self._text)

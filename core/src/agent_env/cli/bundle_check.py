@@ -69,11 +69,16 @@ def _summary(problems: int, notes: int, name: str, served: int) -> str:
     return f"{name}: {found}{also}; {served} task{'' if served == 1 else 's'} can be served"
 
 
+def _text(name: str) -> str:
+    """A file name that is no Unicode text, made into text."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def _fields(problem: Problem) -> dict[str, Any]:
     return {
-        "path": problem.path.as_posix(),
+        "path": _text(problem.path.as_posix()),
         "line": problem.line,
-        "task": problem.task,
+        "task": None if problem.task is None else _text(problem.task),
         "step": problem.step,
         "message": problem.message,
     }

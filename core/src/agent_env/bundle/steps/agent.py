@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final
 
-from agent_env.bundle.steps.fields import Many, NotPlayed, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
+from agent_env.bundle.steps.fields import Many, NoItems, NotPlayed, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
 from pydantic import AfterValidator, Field
 
@@ -41,7 +41,7 @@ class DeployAgent(StepModel):
     agent_name: Text | None = None
     agent_description: str | None = None
     env_vars: dict[str, str] | None = None
-    skills: NotPlayed = None
+    skills: NoItems = None
     system_prompt: str | None = None
     disk_size_gb: Positive | None = None
     litellm_base_url: str | None = None
@@ -91,7 +91,7 @@ class PromptAgent(StepModel):
     )
 
     prompt: Text
-    parts: NotPlayed = None
+    parts: NoItems = None
     prompt_id: Text | None = None
     agent_name: Text | None = None
     timeout_seconds: Positive = 600

@@ -27,6 +27,10 @@ def _not_played(value: object) -> object:
     raise ValueError("is a feature of the format that AgentEnv does not play; remove it")
 
 
+def _no_items(value: object) -> object:
+    return None if value == [] else _not_played(value)
+
+
 Many = Annotated[tuple[T, ...], BeforeValidator(_listed)]
 """A JSON list, kept as a tuple."""
 
@@ -41,3 +45,6 @@ Version = StrictStr | int | None
 
 NotPlayed = Annotated[Any, AfterValidator(_not_played)]
 """A field of the format that is refused by name when it is set."""
+
+NoItems = Annotated[Any, AfterValidator(_no_items)]
+"""As `NotPlayed`, for a list that asks for nothing when it is empty."""
