@@ -104,3 +104,32 @@ def _gone(path: str) -> None:
             return
         time.sleep(0.01)
     raise AssertionError(f"{path} is left behind")
+
+
+def test_a_tool_that_does_not_come_back_cannot_keep_the_process(tmp_path: Path) -> None:
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from ours import Clock
+        from agent_env.env.server import serve_instance
+        serve_instance(Clock(), uds=sys.argv[2], grace=0.1, ready=lambda: print("ready", flush=True))
+    """
+    path = str(tmp_path / "hung.sock")
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), str(Path(__file__).parent / "servers"), path],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    async def main() -> None:
+        async with EnvClient(Endpoint("http://env", uds=path), name="hung") as client:
+            call = asyncio.create_task(client.call_tool("slow", {"seconds": 3600}))
+            await asyncio.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(EnvError, match="env 'hung'"):
+                await call
+
+    asyncio.run(main())
+    assert process.wait(20) == 143
+    process.stdout.close()

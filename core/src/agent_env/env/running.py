@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Runner:
                 raise _no_exit(attribute, error) from error
         value, raised = await self._run_sync(lambda: _outcome(method, args, kwargs))
         if raised is None:
-            return value
+            return await value if isawaitable(value) else value  # a decorator may hide that a method is async
         if not isinstance(raised, Exception) or isinstance(raised, StopIteration):
             raise _no_exit(attribute, raised) from raised
         raise raised

@@ -138,8 +138,6 @@ class _Process:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            if self._last_resort is not None:
-                self._last_resort.cancel()
         if self._error is not None:
             raise self._error
 
@@ -188,17 +186,13 @@ class _Process:
     def _catch_signals(self) -> dict[int, Any]:
         if threading.current_thread() is not threading.main_thread():
             return {}
-        if self._has_sync:
-            return {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._stop.set)
-        return {}
+        return {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Runs in the main thread, perhaps in the middle of a tool."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop.set)
-        # A tool that does not come back must not keep the process: the loop gave it its grace already.
+        # Code that does not come back must not keep the process, not even at the interpreter's own end.
         if self._last_resort is None:
             self._last_resort = threading.Timer(self._grace + 1.0, _leave)
             self._last_resort.daemon = True
