@@ -1,7 +1,7 @@
 """``tasks/<name>.seeds.jsonl``: one JSON object a line, each a task.
 
-Only the offsets of the lines are held: 8 bytes a line. A line is parsed when somebody asks for it. Lines of white space
-are skipped; they count as lines, so that a key that is a line number and a line number in a message agree.
+Only the offsets of the lines and their keys are held, in two arrays and one string of bytes; a line is parsed when
+somebody asks for it. Lines of white space are skipped and count: a key that is a line number is that of the file.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class SeedFile:
         self._shown = shown
         self._task = task
         self._offsets: array[int] = array("Q")
+        self._key_ends: array[int] = array("Q")
+        self._key_bytes = bytearray()
         self._lines: array[int] | None = None  # only when blank lines part row number and line number
         self._index()
         self.fields: tuple[str, ...] = tuple(self.row(0))
@@ -99,14 +101,14 @@ class SeedFile:
         return text
 
     def keys(self) -> Iterator[str]:
-        """The key of every row, in order, found without parsing where the line begins with its id.
+        """The key of every row, in order, as they were when the file was indexed.
 
         A line that is no JSON object has its line number here and is refused when it is asked for.
         """
-        with self._open() as file:
-            for number, raw in enumerate(file):
-                if raw.strip(_BLANK):
-                    yield _quick_key(raw, number)
+        start = 0
+        for end in self._key_ends:
+            yield self._key_bytes[start:end].decode(errors="surrogatepass")
+            start = end
 
     def repeated_key(self) -> tuple[str, int, int] | None:
         """A key that two rows have, with their lines; `None` when all differ. Holds 8 bytes a row meanwhile."""
@@ -134,6 +136,8 @@ class SeedFile:
                     if raw.strip(_BLANK):
                         self._offsets.append(position)
                         numbers.append(number)
+                        self._key_bytes += _quick_key(raw, number).encode(errors="surrogatepass")
+                        self._key_ends.append(len(self._key_bytes))
                     position += len(raw)
                 self._stamp = _stamp(file)
         except OSError as error:
@@ -176,6 +180,7 @@ def _stamp(file: BinaryIO) -> tuple[int, int]:
 
 
 def _quick_key(raw: bytes, number: int) -> str:
+    """The key of a line; a line that begins with its id is not parsed."""
     found = _FAST_ID.match(raw)
     try:
         if found is not None:
