@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Self, cast
-from urllib.parse import urlencode
 
 from agent_env.env import jsonrpc
+from agent_env.env.answers import excerpt
 from agent_env.env.card import CARD_PATH
+from agent_env.env.data_client import call_data
+from agent_env.env.extension_client import call_method
 from agent_env.env.jsonrpc import RpcError
 from agent_env.env.link import Link
 from agent_env.env.mcp_session import McpSession
 from agent_env.env.remote_card import CardError, RemoteCard
 from agent_env.env.transport import MAX_REPLY
-from agent_env.errors import EnvError, EnvRequestError, EnvUnsupported
+from agent_env.errors import EnvError, EnvUnsupported
 from agent_env.plugin.tools import ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from agent_env.env.http.replies import Reply
     from agent_env.plugin.sandbox import Endpoint
 
 _CALL_TIMEOUT = 600.0
-_DATA_TIMEOUTS = {"data/reset": 30.0, "data/add": 120.0, "data/get": 30.0}
-_JSON = {"content-type": "application/json", "accept": "application/json"}
+_ACCEPT = {"accept": "application/json"}
 _MOST_PAGES = 1000
 
 
@@ -99,15 +98,13 @@ class EnvClient:
         return self.endpoint.url.rstrip("/") + self.mcp_path
 
     async def _read_card(self, timeout: float) -> None:
-        reply = await self._link.send(
-            "GET", CARD_PATH, what="card", timeout=timeout, headers={"accept": _JSON["accept"]}
-        )
+        reply = await self._link.send("GET", CARD_PATH, what="card", timeout=timeout, headers=_ACCEPT)
         if reply.status == 404:
             return  # a plain MCP server
         if reply.status != 200:
-            raise self._link.error(f"card: HTTP {reply.status}{_excerpt(reply)}")
+            raise self._link.error(f"card: HTTP {reply.status}{excerpt(reply)}")
         try:
-            card = RemoteCard(_json(reply.body))
+            card = RemoteCard(jsonrpc.loads(reply.body))
             self.mcp_path = card.mcp_path
         except (CardError, ValueError) as error:
             raise self._link.error(str(error)) from error
@@ -233,44 +230,7 @@ class EnvClient:
         return cast("list[dict[str, Any]]", parts)
 
     async def _data(self, operation: str, params: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-        card = self._need_card(operation)
-        if len(card.children) == 1:  # a gateway in front of one server
-            card = card.children[0]
-        if card.operations is not None and operation not in card.operations:
-            served = ", ".join(card.operations) or "none"
-            raise EnvUnsupported(f"env {self.name!r}: {operation} is not served by this env (served: {served})")
-        try:
-            body = jsonrpc.dumps({"jsonrpc": "2.0", "id": 1, "method": operation, "params": params})
-        except (TypeError, ValueError) as error:
-            raise self._link.error(f"{operation}: the parts are no JSON: {error}") from error
-        seconds = _DATA_TIMEOUTS[operation] if timeout is None else timeout
-        reply = await self._link.send("POST", card.rpc_path, what=operation, timeout=seconds, headers=_JSON, body=body)
-        if reply.status >= 400:
-            raise self._refused(operation, reply)
-        message = self._read(reply, operation)
-        if not isinstance(message, dict):
-            raise self._link.error(f"{operation}: the reply is no JSON-RPC object")
-        fields = cast("dict[str, Any]", message)
-        if fields.get("error") is not None:
-            raise self._rpc_refused(operation, fields["error"])
-        result = fields.get("result")
-        if not isinstance(result, dict):
-            raise self._link.error(f"{operation}: the reply has no result object")
-        return cast("dict[str, Any]", result)
-
-    def _rpc_refused(self, operation: str, raw: object) -> EnvRequestError:
-        error = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {"message": raw}
-        data: object = error.get("data")
-        detail = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        number = error.get("code")
-        text = f"env {self.name!r}: {operation}: {error.get('message')}"
-        if detail.get("detail"):
-            text += f" ({detail['detail']})"
-        code = detail.get("code") or number
-        refused = isinstance(number, int) and -32700 <= number <= -32600  # it never reached the handler
-        return EnvRequestError(
-            text, code=code if isinstance(code, str | int) else None, applied="no" if refused else "unknown"
-        )
+        return await call_data(self._link, self._need_card(operation), operation, params, timeout)
 
     # -- extensions --
 
@@ -317,19 +277,7 @@ class EnvClient:
         if card is None:
             known = ", ".join(self.services())
             raise self._link.error(f"{what}: there is no service {service!r} (there are: {known})")
-        try:
-            found = card.method(uri, method)
-            target, body = _request_of(found.verb, found.path, params)
-        except CardError as error:
-            if not card.advertises(uri):
-                raise EnvUnsupported(f"env {self.name!r}: {error}") from error
-            raise self._link.error(str(error)) from error
-        except (TypeError, ValueError) as error:
-            raise self._link.error(f"{what}: the params are no JSON: {error}") from error
-        reply = await self._link.send(found.verb, target, what=what, timeout=timeout, headers=_JSON, body=body)
-        if reply.status >= 400:
-            raise self._refused(what, reply)
-        return self._read(reply, what) if reply.body else {}
+        return await call_method(self._link, card, uri, method, params, timeout)
 
     def _cards(self, service: str | None) -> tuple[RemoteCard, ...]:
         """Cards that may serve a call, the likeliest first."""
@@ -341,24 +289,6 @@ class EnvClient:
         own = service in (self.card.name, self.name) and not children
         return (self.card,) if own else children
 
-    def _refused(self, what: str, reply: Reply) -> EnvRequestError:
-        body: object = None
-        with contextlib.suppress(ValueError):
-            body = _json(reply.body)
-        raw = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
-        fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
-        code, applied = fields.get("code"), fields.get("applied")
-        text = str(fields.get("message") or "").strip() or _excerpt(reply).removeprefix(": ") or "no message"
-        hint = f" ({fields['hint']})" if fields.get("hint") else ""
-        return EnvRequestError(
-            f"env {self.name!r}: {what}: {text}{hint} [HTTP {reply.status}{f', {code}' if code else ''}]",
-            code=code if isinstance(code, str | int) else None,
-            applied=applied if applied in ("yes", "no") else "unknown",
-            retryable=fields.get("retryable") is True,
-        )
-
-    # -- small things --
-
     def _need_card(self, what: str) -> RemoteCard:
         if self.card is None:
             if self._session is None:
@@ -369,19 +299,9 @@ class EnvClient:
             )
         return self.card
 
-    def _read(self, reply: Reply, what: str) -> Any:
-        try:
-            return _json(reply.body)
-        except ValueError as error:
-            raise self._link.error(f"{what}: the reply is no JSON: {error}{_excerpt(reply)}") from error
-
 
 class _CallerMistake(EnvError):
     """The server refused the call's parameters."""
-
-
-def _json(body: bytes) -> Any:
-    return jsonrpc.loads(body)
 
 
 def _dicts(parts: list[object]) -> list[dict[str, Any]]:
@@ -390,17 +310,3 @@ def _dicts(parts: list[object]) -> list[dict[str, Any]]:
 
 def _mistake(text: str) -> ToolResult:
     return ToolResult(content=[{"type": "text", "text": text}], is_error=True)
-
-
-def _excerpt(reply: Reply) -> str:
-    text = reply.body[:500].decode(errors="replace").strip()
-    return f": {text}" if text else ""
-
-
-def _request_of(verb: str, path: str, params: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Target and body of a call."""
-    if verb != "GET":
-        return path, jsonrpc.dumps(dict(params))
-    words = [(key, value if isinstance(value, str) else jsonrpc.dumps(value).decode()) for key, value in params.items()]
-    query = urlencode(words)
-    return (f"{path}{'&' if '?' in path else '?'}{query}" if query else path), b""
