@@ -210,6 +210,40 @@ def test_a_failed_deploy_ends_the_episode_even_when_errors_of_the_step_are_forgi
     asyncio.run(play())
 
 
+def test_a_turn_that_cannot_open_is_never_forgiven(bundle: Build, steps: Any, in_process: Any) -> None:
+    bundle.env().task(steps.deploy, {**steps.ask, "fail_task_on_error": False}, steps.reply)
+    clash = {"echo": lambda: InProcessEnv(specs=[spec("close")])}
+
+    async def play() -> None:
+        async with in_process(bundle, envs=clash) as it:
+            with pytest.raises(EpisodeFailed, match="'close', a name kept"):
+                await it.episode().start()
+
+    asyncio.run(play())
+
+
+def test_what_a_step_does_to_an_env_can_be_forgiven_unless_the_env_is_gone(
+    bundle: Build, steps: Any, in_process: Any
+) -> None:
+    config = {
+        "type": "apply_server_config",
+        "env_id": "echo",
+        "directives": [{"service": "echo", "uri": "urn:x:y/v1", "args": {}}],
+        "fail_task_on_error": False,
+    }
+    bundle.env().task(steps.deploy, config, steps.ask, steps.reply)
+
+    async def play() -> None:
+        async with in_process(bundle) as it:
+            assert (await it.episode().start()).number == 1
+        dead = {"echo": lambda: InProcessEnv(gone="ended with exit code 1")}
+        async with in_process(bundle, envs=dead) as it:
+            with pytest.raises(EpisodeFailed, match="env: env 'echo' ended with exit code 1"):
+                await it.episode().start()
+
+    asyncio.run(play())
+
+
 def test_a_dead_env_is_a_failure_with_its_last_words(bundle: Build, steps: Any, in_process: Any) -> None:
     bundle.env().task(steps.deploy, steps.ask, steps.reply)
 

@@ -34,7 +34,7 @@ def test_a_pattern_that_explodes_is_given_up_while_the_loop_goes_on() -> None:
         while not matching.done():
             await asyncio.sleep(0.01)
             ticks += 1
-        with pytest.raises(CodeError, match="was not done after 0.3 s"):
+        with pytest.raises(CodeError, match=r"was not done after 0\.3 s"):
             await matching
         return ticks
 

@@ -144,6 +144,31 @@ def test_an_env_that_dies_before_the_verifier_is_an_env_failure(graded: Any, ser
     asyncio.run(play())
 
 
+def test_a_verifier_that_does_not_notice_the_death_of_its_env_scores_nothing(
+    graded: Any, serve: Serve, processes: Any
+) -> None:
+    careless = """
+    def verify(url):
+        try:
+            said = data(url)["said"]
+        except OSError:
+            said = []
+        return [{"result": said == ["hi"]}]
+    """
+
+    async def play() -> None:
+        async with serve(graded(careless)) as engine:
+            one = episode(engine)
+            await one.start()
+            (part,) = await one._run.env("echo").data_get()
+            os.kill(_host_pid(part["data"]["pid"], processes), signal.SIGKILL)
+            outcome = await ended(one)
+            assert failed(outcome).kind == "env"
+            assert outcome.scores == {}
+
+    asyncio.run(play())
+
+
 def test_a_hung_tool(graded: Any, serve: Serve) -> None:
     async def play() -> None:
         async with serve(graded(SAID)) as engine:

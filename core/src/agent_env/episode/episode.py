@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -239,6 +240,7 @@ class Episode:
                 async with asyncio.timeout(timeout):
                     turn = await coming
                 if turn is not None and self.outcome is None:  # it may have ended since the turn was announced
+                    self._run.deadline = math.inf
                     return turn
             except TimeoutError:
                 running = next(iter(self._running.values()), None)
@@ -274,8 +276,8 @@ class Episode:
             if step.scores and step.id not in self._run.scores:
                 raise UsageError("it recorded no score")
         except Exception as error:
-            failure = await explain(error, step, self._run)
-            if step.fail_task_on_error or step.scores or failure.kind == "deploy":
+            failure, fatal = await explain(error, step, self._run)
+            if fatal:
                 raise EpisodeFailed(failure) from error
             log.warning("episode %s goes on without step %r: %s", self.id, step.id, failure)
         finally:

@@ -39,16 +39,24 @@ _LONGEST = 4000
 _LOOK_AGAIN = 0.02
 
 
-async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> Failure:
-    """Why the episode failed when ``step`` raised ``error``."""
+async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> tuple[Failure, bool]:
+    """Why the episode failed when ``step`` raised ``error``, and whether it failed however forgiving the step is.
+
+    Only what happens to an env by its own doing can be forgiven: an env that is not there, or a turn that did not
+    open, would end as a score of the model.
+    """
     if isinstance(error, EpisodeFailed):
-        return error.failure
+        return error.failure, True
     where = f"step {step.id!r}"
     if step.type in DEPLOYS:
-        return _deploy(error, where)
+        return _deploy(error, where), True
     if (gone := await _dead_env(run, _death_notice(error))) is not None:
         env, why = gone
-        return Failure("env", f"{env.title} {why}; {where} failed: {_text(error)}", retryable=True)
+        return Failure("env", f"{env.title} {why}; {where} failed: {_text(error)}", retryable=True), True
+    return _of_step(error, step, where), step.fail_task_on_error or step.scores or step.prompts
+
+
+def _of_step(error: Exception, step: StepModel, where: str) -> Failure:
     if step.scores:
         if step.type == "verify_sandbox" and isinstance(error, SandboxGone):
             return Failure("env", f"{where}: {_text(error)}", retryable=True)

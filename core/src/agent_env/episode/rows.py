@@ -18,11 +18,21 @@ def judged(criterion: Criterion, passed: bool, why: str) -> dict[str, Any]:  # n
     return {**row, "result": passed, "score": float(passed), "justification": why, "skipped": False}
 
 
-def record(episode: EpisodeRun, step: VerifierModel, rows: object) -> None:
-    """Check the rows, aggregate them and record the score under the step's id.
+def graded(step: VerifierModel, rows: object) -> tuple[list[dict[str, Any]], float]:
+    """The rows, checked, and their score.
 
     Raises:
         BadRows: they are no rows.
     """
     checked = check_rows(rows)
-    episode.record_score(step.id, aggregate(checked, step.aggregator), checked, name=step.verification)
+    return checked, aggregate(checked, step.aggregator)
+
+
+def record(episode: EpisodeRun, step: VerifierModel, rows: object) -> None:
+    """Record the rows and their score under the step's id.
+
+    Raises:
+        BadRows: they are no rows.
+    """
+    checked, score = graded(step, rows)
+    episode.record_score(step.id, score, checked, name=step.verification)

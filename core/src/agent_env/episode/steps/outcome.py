@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent_env.episode import code_runner
 from agent_env.episode.grading import conversation
-from agent_env.episode.rows import record
-from agent_env.errors import UsageError
+from agent_env.episode.rows import graded, record
+from agent_env.errors import EnvError, UsageError
 from agent_env.plugin.sandbox import CodeRequest
 
 if TYPE_CHECKING:
@@ -37,4 +37,6 @@ async def run_env_outcome_verifier(step: EnvOutcomeVerifier, episode: EpisodeRun
             timeout=episode.remaining(services.verifier_timeout),
         )
         rows = await services.deployer.run_code(env.spec, request, provider=env.provider)
+    if graded(step, rows)[1] < 1.0 and await env.deployed.why_gone() is not None:
+        raise EnvError("the env had ended, so the verifier graded what was left of it")
     record(episode, step, rows)
