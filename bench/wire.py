@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
+_IDLE_S = 2.0
 SERVERS = ("agentenv", "echo", "openenv-plain", "openenv-mcp")
 TITLES = {
     "agentenv": "AgentEnv",
@@ -140,8 +141,7 @@ def load(server: Server, sessions: int, seconds: float) -> Load:
 
 
 def idle(server: Server, sessions: int, *, reset: bool) -> Idle:
-    process = client({"port": server.port, "mode": "episodes", "sessions": 1, "seconds": 0.1})
-    process.communicate(timeout=60)
+    client({"port": server.port, "mode": "episodes", "sessions": 4, "seconds": 0.1}).communicate(timeout=60)
     before = server.status("VmRSS")
     process = client({"port": server.port, "mode": "idle", "sessions": sessions, "reset": reset})
     assert process.stdout is not None
@@ -153,28 +153,28 @@ def idle(server: Server, sessions: int, *, reset: bool) -> Idle:
     threads = server.status("Threads")
     cpu = server.cpu_s()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(2)
+        process.wait(_IDLE_S)
     burnt = server.cpu_s() - cpu
     process.stdin.close()
     process.wait()
     process.stdout.close()
     kind = "open idle episode" if reset else "idle session"
-    return Idle(server.kind, kind, sessions, held / sessions, threads, burnt / 2 * 100)
+    return Idle(server.kind, kind, sessions, held / sessions, threads, burnt / _IDLE_S * 100)
 
 
 def measure(servers: tuple[str, ...], *, quick: bool) -> tuple[list[Load], list[Idle]]:
     loads: list[Load] = []
     idles: list[Idle] = []
-    seconds = 1.5 if quick else 5.0
+    seconds = 1.0 if quick else 4.0
     for kind in servers:
         with running(kind) as server:
             for sessions in (1, 32) if quick else (1, 32, 256):
                 loads.append(load(server, sessions, seconds))
                 say(f"{kind}, {sessions} sessions: {loads[-1].cpu_ms:.2f} CPU-ms")
         light = kind in ("agentenv", "echo")
-        many = (2_000 if quick else 10_000) if light else (100 if quick else 400)
+        many = (1_000 if quick else 10_000) if light else (50 if quick else 300)
         for reset in (False, True):
-            if kind == "echo" and reset:
+            if (kind == "echo" and reset) or (quick and not light and not reset):
                 continue
             with running(kind) as server:  # memory is compared in a fresh process
                 idles.append(idle(server, many if not reset else min(many, 2_000), reset=reset))

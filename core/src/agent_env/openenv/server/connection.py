@@ -34,6 +34,8 @@ class Connection(ABC):
     A request that comes while another is played waits; a worker task exists only while there is something to play.
     """
 
+    __slots__ = ("_closed", "_pending", "_play", "_receive", "_scope", "_send", "_worker", "hub")
+
     def __init__(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         self.hub = hub
         self._scope = scope

@@ -50,6 +50,8 @@ class McpRoute:
 class McpConnection(Connection):
     """A client on the WebSocket ``/mcp``."""
 
+    __slots__ = ()
+
     def open(self) -> Play:
         query = parse_qs(self._scope.get("query_string", b"").decode("latin-1"))
         try:

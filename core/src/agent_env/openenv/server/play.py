@@ -269,7 +269,10 @@ class Play:
         self.interrupt(f"given up: {why}")
         held = False
         try:
-            async with asyncio.timeout(_UNWIND_S):
+            if self._lock.locked():
+                async with asyncio.timeout(_UNWIND_S):
+                    held = await self._lock.acquire()
+            else:
                 held = await self._lock.acquire()
         except TimeoutError:
             logger.warning("a request of session %s does not end; its episode is closed under it", self.id)

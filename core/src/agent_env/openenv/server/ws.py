@@ -35,6 +35,8 @@ class WsRoute:
 class WsConnection(Connection):
     """A client on ``/ws``: with ``?session_id=`` attached to a session created over HTTP, else on its own."""
 
+    __slots__ = ()
+
     def open(self) -> Play:
         query_string = self._scope.get("query_string", b"")
         if not query_string:
