@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -180,6 +180,32 @@ def test_replies_in_a_stream_among_other_messages() -> None:
         assert {"jsonrpc": "2.0", "id": "x", "result": {}} in answers
         refused = next(one for one in answers if one.get("id") == "y")
         assert refused["error"]["code"] == -32601
+
+    play(fake, game)
+
+
+def test_a_stream_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_env.env.transport.plain._LINGER", 0.05)
+    fake = Fake()
+    left = asyncio.Event()
+
+    async def endless(message: Any) -> AsyncIterator[bytes]:
+        try:
+            yield event({"jsonrpc": "2.0", "id": message["id"], "result": OK}).encode()
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    def answer(message: Any) -> Response:
+        return Response(200, endless(message), "text/event-stream")
+
+    fake.answers["tools/call"] = answer
+
+    async def game(client: EnvClient) -> None:
+        assert (await client.call_tool("go", {})).text == "fine"
+        assert not left.is_set()
+        async with asyncio.timeout(10):
+            await left.wait()
 
     play(fake, game)
 

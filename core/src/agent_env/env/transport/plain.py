@@ -16,6 +16,9 @@ _IDLE = 2.0
 """Seconds that an unused connection is kept: less than any server keeps one, so that a request never meets a
 connection which the server is just closing."""
 
+_LINGER = 2.0
+"""Seconds that an event stream may go on after it gave its reply."""
+
 
 class PlainTransport:
     """Connections to one server, opened when needed, one request at a time on each."""
@@ -178,12 +181,19 @@ class _Connection(asyncio.Protocol):
             waiter, self._waiter = self._waiter, None
             if waiter is not None and not waiter.done():
                 waiter.set_result(parser.reply)
+                if not parser.done:
+                    asyncio.get_running_loop().call_later(_LINGER, self._give_up, parser)
         if parser.done:
             self._parser = None
             if parser.reusable:
                 self._pool.free(self)
             else:
                 self.abort()
+
+    def _give_up(self, parser: ReplyParser) -> None:
+        """The stream goes on though its reply is there: the connection is of no more use."""
+        if self._parser is parser:
+            self.abort()
 
     def eof_received(self) -> None:
         if self._parser is not None:
