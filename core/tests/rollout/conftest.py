@@ -50,16 +50,11 @@ def play() -> Play:
     ) -> Played:
         async with StandInModel(reply, session, faults=faults, context=context) as model:
             base_url = model.open_session()
-            chat = ChatModel(base_url, request=request, retries=retries)
-            rollout = Rollout(
-                Target("http://bundle.example", "train", 3),
-                PROMPT,
-                options.pop("tools", episodes.schemas),
-                chat,
-                settings or Settings(max_turns=6, reset_timeout=5, model_timeout=20, tool_timeout=5),
-                connect=episodes.connect,
-                **options,
-            )
-            return Played(await rollout.play(), model, base_url)
+            target = Target("http://bundle.example", "train", 3)
+            tools = options.pop("tools", episodes.schemas)
+            bounds = settings or Settings(max_turns=6, reset_timeout=5, model_timeout=20, tool_timeout=5)
+            async with ChatModel(base_url, request=request, retries=retries) as chat:
+                rollout = Rollout(target, PROMPT, tools, chat, bounds, connect=episodes.connect, **options)
+                return Played(await rollout.play(), model, base_url)
 
     return run

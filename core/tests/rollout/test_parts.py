@@ -13,7 +13,6 @@ from agent_env.plugin.tools import ToolSpec
 from agent_env.rollout import ChatModel, ModelFailed, Reply, Rollout, Settings, Supervisor, Target
 from agent_env.rollout.arguments import read_arguments
 from agent_env.rollout.chat import read_reply
-from agent_env.rollout.http import shared_client
 from agent_env.rollout.markup import find_markup
 from agent_env.rollout.result import json_safe
 from agent_env.rollout.text import plain_text
@@ -223,17 +222,20 @@ def test_a_cancelled_rollout_is_torn_down_even_when_cancelled_again() -> None:
     asyncio.run(main())
 
 
-def test_clients_are_shared_and_closed_by_the_last_user() -> None:
-    async def main() -> None:
-        async with shared_client("http://a") as first:
-            async with shared_client("http://b") as second, shared_client("https://b") as tls:
-                assert first is second
-                assert tls is not first
-            assert not first.is_closed
-            assert tls.is_closed
-        assert first.is_closed
+def test_the_calls_of_a_rollout_share_a_connection() -> None:
+    def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+        return say("yes")
 
-    asyncio.run(main())
+    async def main() -> None:
+        async with StandInModel(reply) as endpoint:
+            async with ChatModel(endpoint.url) as model:
+                for _ in range(3):
+                    await model([], [])
+            assert endpoint.connections == 1
+            for _ in range(2):
+                await model([], [])
+            assert endpoint.connections == 3
+
     asyncio.run(main())
 
 

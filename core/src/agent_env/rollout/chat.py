@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from agent_env.rollout.http import shared_client
+from agent_env.rollout.http import new_client
 from agent_env.rollout.model import ContextFull, ModelFailed, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from types import TracebackType
 
     import httpx
 
@@ -31,7 +32,8 @@ _CONTEXT_WORDS = (
 class ChatModel:
     """Posts the conversation to ``<base_url>/v1/chat/completions``.
 
-    Transport errors and 5xx are retried on the same messages; nothing else is. Calls must not overlap.
+    Use it as ``async with ChatModel(…) as model:``, so that its calls share a connection; outside of that each call
+    makes its own. Transport errors and 5xx are retried on the same messages; nothing else is. Calls must not overlap.
 
     Args:
         base_url: with or without ``/v1`` at its end.
@@ -58,8 +60,20 @@ class ChatModel:
         self._timeout = timeout
         self._retries = retries
         self._recover = recover
+        self._client: httpx.AsyncClient | None = None
         self.retried = 0
         """Attempts beyond the first, over all calls."""
+
+    async def __aenter__(self) -> Self:
+        self._client = new_client(self._url)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
 
     async def __call__(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Reply:
         body: dict[str, Any] = {**self._request, "messages": messages}
@@ -68,8 +82,11 @@ class ChatModel:
         # ASCII escapes carry any string, half surrogates included, unchanged.
         content = json.dumps(body, allow_nan=False).encode()
         try:
-            async with asyncio.timeout(self._timeout), shared_client(self._url) as client:
-                return read_reply(await self._post(client, content))
+            async with asyncio.timeout(self._timeout):
+                if self._client is not None:
+                    return read_reply(await self._post(self._client, content))
+                async with new_client(self._url) as client:
+                    return read_reply(await self._post(client, content))
         except TimeoutError as error:
             raise ModelFailed(f"no reply within {self._timeout:g} s from {self._url}", "model_timeout") from error
 

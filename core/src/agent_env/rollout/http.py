@@ -1,64 +1,33 @@
-"""HTTP clients shared by all rollouts of an event loop; TLS settings are read once per process."""
+"""HTTP clients for chat endpoints.
+
+A client per rollout, not one for all: the pool of a shared one goes through every connection for every request, which
+at hundreds of rollouts costs more than the requests. What is dear about a client, its TLS settings, is made once.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import functools
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator
 
     import httpx
 
 CONNECT_TIMEOUT = 10.0
 
 
-class _Shared:
-    """A client and how many use it."""
+def new_client(url: str) -> httpx.AsyncClient:
+    """A client for ``url``; close it.
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self.client = client
-        self.users = 0
-
-
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, _Shared]] = WeakKeyDictionary()
-
-
-@asynccontextmanager
-async def shared_client(url: str) -> AsyncGenerator[httpx.AsyncClient]:
-    """The running loop's client for ``url``; the last one to leave closes its connections.
-
-    It has no deadline of its own beyond connecting, no limit of connections, and ignores proxy variables: the
-    endpoint is the trainer's own server.
+    It has no deadline of its own beyond connecting and ignores proxy variables: the endpoint is the trainer's own.
     """
-    tls = not url.startswith("http://")
-    clients = _clients.setdefault(asyncio.get_running_loop(), {})
-    shared = clients.get(tls)
-    if shared is None:
-        shared = clients[tls] = _Shared(_new_client(tls=tls))
-    shared.users += 1
-    try:
-        yield shared.client
-    finally:
-        shared.users -= 1
-        if not shared.users:
-            if clients.get(tls) is shared:
-                del clients[tls]
-            await shared.client.aclose()
-
-
-def _new_client(*, tls: bool) -> httpx.AsyncClient:
     import httpx
 
     return httpx.AsyncClient(
-        verify=_tls_context() if tls else _empty_context(),
+        verify=_empty_context() if url.startswith("http://") else _tls_context(),
         trust_env=False,
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
     )
 
 

@@ -129,7 +129,8 @@ def failure_of(error: Exception, url: str) -> Failure:
         return Failure("server", str(error))
     if isinstance(error, OSError):
         return Failure("server", f"{url} cannot be reached: {error or type(error).__name__}", retryable=True)
-    return Failure("server", f"{type(error).__name__}: {error}")
+    _log.error("a rollout failed in AgentEnv itself", exc_info=error)
+    return Failure("aborted", f"AgentEnv failed: {type(error).__name__}: {error}")
 
 
 async def close_quietly(session: Session) -> None:

@@ -51,6 +51,8 @@ class HttpServer:
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.connections = 0
+        """Connections that were accepted."""
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -70,6 +72,7 @@ class HttpServer:
         await self._server.wait_closed()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

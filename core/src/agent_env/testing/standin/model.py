@@ -73,6 +73,11 @@ class StandInModel:
         await self._server.__aexit__(exc_type, exc, tb)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def connections(self) -> int:
+        """Connections that were made to the server so far."""
+        return self._server.connections
+
     def open_session(self) -> str:
         """A new session; returns the ``base_url`` that an agent function gets."""
         session = Session(secrets.token_hex(16), LinearSession() if self.kind == "v1" else TreeSession())

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from agent_env.training.miles.sample import Sample
 
 SESSIONS = ("v1", "v2")
-_NO_DEADLINE = None
-"""The agent function has its own; the stand-in answers or the connection breaks."""
 
 
 class MilesAdapter(TrainerAdapter):
@@ -81,22 +79,17 @@ async def _play(
     groups: list[list[Sample]],
     events: asyncio.Queue[RehearsalSample | RehearsalGroup | None],
 ) -> None:
-    import httpx
     from agent_env.testing.standin import StandInModel
     from agent_env.training.miles import agent
     from agent_env.training.miles.generate import filter_args, generate
 
     limit = asyncio.Semaphore(plan.concurrency or max(1, len(groups) * plan.samples))
     args = filter_args(plan.samples)
-    limits = httpx.Limits(max_connections=None)
-    async with (
-        StandInModel(plan.reply, session) as model,
-        httpx.AsyncClient(base_url=model.url, timeout=_NO_DEADLINE, trust_env=False, limits=limits) as http,
-    ):
+    async with StandInModel(plan.reply, session) as model:
 
         async def one(sample: Sample) -> Generated:
             async with limit:
-                generated = await generate(http, sample, session, args)
+                generated = await generate(model.url, sample, session, args)
             events.put_nowait(generated.report)
             return generated
 

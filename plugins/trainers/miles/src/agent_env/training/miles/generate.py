@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import Failure
 from agent_env.plugin.trainer import RehearsalSample
+from agent_env.rollout.http import new_client
 from agent_env.training.miles import agent
 
 if TYPE_CHECKING:
@@ -45,22 +46,29 @@ def filter_args(samples: int) -> SimpleNamespace:
     return SimpleNamespace(n_samples_per_prompt=samples, reward_key=None)
 
 
-async def generate(http: httpx.AsyncClient, sample: Sample, session: str, args: SimpleNamespace) -> Generated:
-    """Play ``sample`` against the model server that ``http`` points to; ``session`` is ``v1`` or ``v2``."""
+async def generate(url: str, sample: Sample, session: str, args: SimpleNamespace) -> Generated:
+    """Play ``sample`` against the model server at ``url``; ``session`` is ``v1`` or ``v2``."""
+    async with new_client(url) as http:
+        return await _generate(http, url, sample, session, args)
+
+
+async def _generate(
+    http: httpx.AsyncClient, url: str, sample: Sample, session: str, args: SimpleNamespace
+) -> Generated:
     started = time.perf_counter()
-    session_id = (await http.post("/sessions")).json()["session_id"]
-    path = f"/sessions/{session_id}"
-    metadata = {**sample.metadata, "session_server_id": http.base_url.netloc.decode()}
+    session_id = (await http.post(f"{url}/sessions")).json()["session_id"]
+    base_url = f"{url}/sessions/{session_id}"
+    metadata = {**sample.metadata, "session_server_id": url.removeprefix("http://")}
     result = await agent.run(
-        base_url=f"{str(http.base_url).rstrip('/')}{path}",
+        base_url=base_url,
         prompt=sample.prompt,
         request_kwargs=dict(SAMPLING),
         metadata=metadata,
     )
-    records = (await http.get(path)).json()["records"]
+    records = (await http.get(base_url)).json()["records"]
     body = {"max_seq_len": None, **({"metadata": result} if session == "v2" else {})}
-    collected = (await http.post(f"{path}/samples", json=body)).json()["samples"]
-    await http.delete(path)
+    collected = (await http.post(f"{base_url}/samples", json=body)).json()["samples"]
+    await http.delete(base_url)
     samples = [sample.collected(fields) for fields in collected] or [sample.aborted()]
     if session == "v1" and collected:
         samples[0].metadata.update(result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.rollout.http import shared_client
+from agent_env.rollout.http import new_client
 
 if TYPE_CHECKING:
     from agent_env.rollout.chat import ChatModel
@@ -36,7 +36,7 @@ class RecordedTurns:
         import httpx
 
         try:
-            async with asyncio.timeout(_ASK_TIMEOUT), shared_client(self._url) as client:
+            async with asyncio.timeout(_ASK_TIMEOUT), new_client(self._url) as client:
                 response = await client.get(self._url)
             payload: object = response.json() if response.status_code == 200 else None
         except (httpx.HTTPError, TimeoutError, ValueError):

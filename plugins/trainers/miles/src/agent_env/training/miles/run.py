@@ -17,6 +17,7 @@ from agent_env.training.miles.row import Row, read_row
 
 if TYPE_CHECKING:
     from agent_env.plugin.parser import ToolCallParser
+    from agent_env.rollout.model import Model
     from agent_env.rollout.session import Connect
 
 _log = logging.getLogger(__name__)
@@ -35,8 +36,10 @@ async def play(base_url: str, prompt: Any, request_kwargs: Any, metadata: Any, *
     """As `run_rollout`, with the whole result."""
     try:
         row = read_row(metadata)
-        rollout = _rollout(base_url, prompt, request_kwargs, row, connect)
-        result = await _supervisor.play(rollout)
+        request = cast("dict[str, Any]", request_kwargs) if isinstance(request_kwargs, dict) else {}
+        turns = RecordedTurns(base_url)
+        async with ChatModel(base_url, request=request, timeout=row.model_timeout, recover=turns.recover) as model:
+            result = await _supervisor.play(_rollout(row, prompt, turns.counting(model), connect))
     except AgentEnvError as error:
         result = _failed(Failure("server", str(error)))
     except Exception as error:  # noqa: BLE001  the trainer loses a whole group by an exception
@@ -52,15 +55,12 @@ async def abort_rollouts(message: str) -> int:
     return await _supervisor.abort(message)
 
 
-def _rollout(base_url: str, prompt: Any, request_kwargs: Any, row: Row, connect: Connect) -> Rollout:
-    request = cast("dict[str, Any]", request_kwargs) if isinstance(request_kwargs, dict) else {}
-    recorded = RecordedTurns(base_url)
-    model = ChatModel(base_url, request=request, timeout=row.model_timeout, recover=recorded.recover)
+def _rollout(row: Row, prompt: Any, model: Model, connect: Connect) -> Rollout:
     return Rollout(
         Target(row.url, row.split, row.index, seed=row.seed, token=row.token),
         _messages(prompt),
         row.tools,
-        recorded.counting(model),
+        model,
         Settings(
             max_turns=row.max_turns,
             tool_timeout=row.tool_timeout,
