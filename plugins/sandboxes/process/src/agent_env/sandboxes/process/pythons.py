@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
+_BUILDING = "{}: building its Python environment"
 _DONE = ".agentenv-complete"
 _LOG_LINES = 60
 _LOCK_POLL = 0.2
@@ -67,6 +68,8 @@ class Pythons:
         if progress is not None:
             listeners.append(progress)
         task = self._builds.get(key)
+        if task is not None and progress is not None:
+            progress(_BUILDING.format(folder.name))
         if task is None:
             task = self._builds[key] = asyncio.create_task(self._build(key, folder, requirements, listeners))
             task.add_done_callback(lambda _: self._forget(key))
@@ -132,7 +135,7 @@ class Pythons:
                 await asyncio.sleep(_LOCK_POLL)
 
     async def _install(self, lock: int, home: Path, folder: Path, requirements: str, say: Progress) -> None:
-        say(f"{folder.name}: building its Python environment")
+        say(_BUILDING.format(folder.name))
         lines, with_core = await asyncio.to_thread(installed, folder, requirements)
         log: deque[str] = deque(maxlen=_LOG_LINES)
         try:

@@ -1,0 +1,86 @@
+"""How an env says what to run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_env.errors import SandboxUnsupported
+from agent_env.sandboxes.process import dockerfile
+from agent_env.sandboxes.process.settings import read_settings
+from agent_env.sandboxes.process.warm import Unfit, module_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_dockerfile_is_read_like_docker_reads_it() -> None:
+    found = dockerfile.parse(
+        """# syntax=docker/dockerfile:1
+FROM python:3.11 AS build
+CMD ["never"]
+FROM python:3.11-slim
+ENV A=1 B="two words" \\
+    # a comment inside
+    C=$A
+ENV LEGACY some words
+WORKDIR /srv
+workdir env
+CMD echo shell
+ENTRYPOINT ["python", "-u"]
+CMD ["server.py",
+"""
+        + '  "--flag"]\n'
+    )
+    assert found.workdir == "/srv/env"
+    assert found.env == {"A": "1", "B": "two words", "LEGACY": "some words"}
+    found = dockerfile.parse('FROM x\nENTRYPOINT ["python", "-u"]\nCMD ["server.py"]\n')
+    assert found.command == ("python", "-u", "server.py")
+    assert found.shell is None
+    assert dockerfile.parse("FROM x\nCMD python server.py\n").shell == "CMD python server.py"
+    assert dockerfile.parse('FROM x\nCMD python a.py\nCMD ["python", "b.py"]\n').command == ("python", "b.py")
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_without_a_crash(text: str) -> None:
+    assert dockerfile.parse(text).workdir.startswith("/")
+
+
+def test_agentenv_toml_stands_above_the_dockerfile(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x\nWORKDIR /srv\nCMD python server.py\n")
+    (tmp_path / "agentenv.toml").write_text('[process]\ncommand = ["python", "-m", "dice"]\nport = 80\nprefork = true\n')
+    found = read_settings(tmp_path)
+    assert (found.command, found.port, found.prefork, found.workdir) == (("python", "-m", "dice"), 80, True, "/srv")
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ("[process]\ncomand = ['a']\n", "'comand'.*did you mean 'command'"),
+        ("[proces]\nport = 1\n", "'proces'.*did you mean 'process'"),
+        ("[process]\nport = 0\n", "port must be a whole number from 1 to 65535"),
+        ("[process]\nport = true\n", "port must be a whole number"),
+        ("[process]\ncommand = 'python server.py'\n", "command must be a non-empty list of strings"),
+        ("[process]\ncommand = []\n", "command must be a non-empty list"),
+        ("[process]\nprefork = 1\n", "prefork must be true or false"),
+        ("process = 1\n", "must be a table"),
+        ("[process\n", "is no TOML"),
+        ("", "neither .* nor a CMD"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, toml: str, words: str) -> None:
+    (tmp_path / "agentenv.toml").write_text(toml)
+    with pytest.raises(SandboxUnsupported, match=f"(?s)env '{tmp_path.name}'.*{words}"):
+        read_settings(tmp_path)
+
+
+def test_the_module_to_fork() -> None:
+    assert module_of(("python", "server.py"), "/app") == "server.py"
+    assert module_of(("python3", "-u", "/app/src/server.py"), "/app") == "src/server.py"
+    assert module_of(("/usr/bin/python3.11", "-m", "pkg.server"), "/app") == "pkg.server"
+    for command in (("uvicorn", "x:y"), ("python", "a.py", "--x"), ("python", "-c", "1"), ("python", "../a.py")):
+        with pytest.raises(Unfit, match="its command"):
+            module_of(command, "/app")
