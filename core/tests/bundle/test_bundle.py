@@ -102,6 +102,11 @@ def test_the_description_is_the_first_text_of_the_readme(write: Any, readme: str
     assert load_bundle(write({"README.md": readme})).description == text
 
 
+def test_a_readme_may_be_spelled_in_small_letters(write: Any) -> None:
+    assert load_bundle(write({"README.md": None, "readme.md": "Text"})).description == "Text"
+    assert load_bundle(write({"README.md": None}, name="without")).description == ""
+
+
 def test_reading_a_bundle_loads_neither_plugins_nor_a_server(write: Any) -> None:
     code = (
         "import sys; from agent_env.bundle import load_bundle; load_bundle(sys.argv[1]); "

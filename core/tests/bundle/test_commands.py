@@ -118,7 +118,7 @@ def test_what_is_not_portable(write: Any, steps: Any, lines: Any) -> None:
         "verifier 'grade' is named by its step's id",
         "prompt 'ask' is named by its step's id",
         "'day/*' is no name of a task file",
-        "has no 'environment_name'",
+        "has no 'environment_name' that other readers find",
         "only agentenv.toml says how to start it",
     ):
         assert words in said

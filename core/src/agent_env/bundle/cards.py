@@ -20,6 +20,12 @@ def environment_name(folder: Path) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+def declares_card(folder: Path) -> bool:
+    """Whether exactly one ``@environment_card`` gives a literal name: all that other readers of the format look for."""
+    found = [name for tree in _sources(folder) for node in ast.walk(tree) for name in _card_names(node)]
+    return len(found) == 1
+
+
 def tool_names(folder: Path) -> tuple[str, ...]:
     """Tools that the env surely offers to every role; empty when its source does not say.
 
@@ -56,9 +62,13 @@ def _names(tree: ast.Module) -> Iterator[str]:
             continue
         if any(_last_name(base) == "Env" for base in node.bases):
             yield from _literal_name(node.keywords)
-        for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and _last_name(decorator.func) == "environment_card":
-                yield from _literal_name(decorator.keywords)
+        yield from _card_names(node)
+
+
+def _card_names(node: ast.AST) -> Iterator[str]:
+    for decorator in node.decorator_list if isinstance(node, ast.ClassDef) else ():
+        if isinstance(decorator, ast.Call) and _last_name(decorator.func) == "environment_card":
+            yield from _literal_name(decorator.keywords)
 
 
 def _is_env(node: ast.AST) -> bool:

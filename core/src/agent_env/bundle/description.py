@@ -1,4 +1,4 @@
-"""The description of a bundle: the first line of text of its ``README.md``."""
+"""The description of a bundle: the first line of text of its ``README.md``, however that is capitalised."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _LINK_DEFINITION: Final = re.compile(r"\[[^\]]+\]:")
 _MAX_BYTES: Final = 64 * 1024
 
 
-def description(readme: Path) -> str:
+def description(folder: Path) -> str:
     """The first line that is text, headings included; front matter, badges and HTML are passed over."""
-    if not readme.is_file():
+    named = [entry for entry in folder.iterdir() if entry.name.lower() == "readme.md" and entry.is_file()]
+    if not named:
         return ""
+    readme = next((entry for entry in named if entry.name == "README.md"), named[0])
     try:
         with readme.open("rb") as file:
             text = file.read(_MAX_BYTES).decode(errors="replace")

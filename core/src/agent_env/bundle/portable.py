@@ -6,6 +6,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Final
 
+from agent_env.bundle.cards import declares_card
 from agent_env.bundle.layout import SEEDS_SUFFIX
 from agent_env.bundle.names import id_root, segment_problem
 from agent_env.bundle.steps import BUILTIN
@@ -54,9 +55,11 @@ def _one(path: Path, message: str, root: Path, *, step: str | None = None, task:
 
 
 def _env(root: Path, env: EnvSpec) -> Iterator[Problem]:
-    if env.environment_name is None:
-        yield from _one(env.path, "has no 'environment_name': write one in env.toml", root)
-    if not (env.path / "Dockerfile").is_file() and not (env.path / "env.toml").is_file():
+    toml = env.path / "env.toml"
+    declared = toml.is_file() and "environment_name" in tomllib.loads(toml.read_text(encoding="utf-8"))
+    if not declared and not declares_card(env.path):
+        yield from _one(env.path, "has no 'environment_name' that other readers find: write it in env.toml", root)
+    if not (env.path / "Dockerfile").is_file() and not toml.is_file():
         yield from _one(
             env.path, "has neither a Dockerfile nor an env.toml; only agentenv.toml says how to start it", root
         )

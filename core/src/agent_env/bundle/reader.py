@@ -65,7 +65,7 @@ def load_bundle(path: str | Path, registry: StepRegistry | None = None) -> Bundl
     return Bundle(
         path=root,
         name=root.name,
-        description=description(root / "README.md"),
+        description=description(root),
         entities=entities,
         templates=templates,
         evals=evals,
