@@ -12,6 +12,7 @@ from agent_env.env.client import EnvClient
 from agent_env.env.http.responses import Response, json_response
 from agent_env.env.http.server import HttpServer
 from agent_env.env.sockets import listen_tcp, listen_uds
+from agent_env.env.transport import Outgoing, TransportTimeout, open_transport
 from agent_env.errors import EnvError, EnvRequestError, EnvTimeout, EnvUnsupported
 from agent_env.plugin.sandbox import Endpoint
 
@@ -425,6 +426,40 @@ def test_deadlines_and_cancellation_leave_nothing() -> None:
             await task
 
     play(fake, game)
+
+
+def test_a_call_that_is_given_up_gives_its_connection_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        asked, left = asyncio.Event(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            while await reader.read(65536):
+                pass
+            left.set()
+            writer.close()
+
+        server = await asyncio.start_unix_server(silent, sock=listen_uds(tmp_path / "s"))
+        transport = open_transport(Endpoint("http://env", uds=str(tmp_path / "s")))
+        for deadline in (0.05, 60.0):
+            asking = asyncio.create_task(transport.request(Outgoing("GET", "/"), timeout=deadline))
+            await asked.wait()
+            if deadline < 1:
+                with pytest.raises(TransportTimeout):
+                    await asking
+            else:
+                asking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+            async with asyncio.timeout(10):
+                await left.wait()
+            asked.clear()
+            left.clear()
+        await transport.close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(main())
 
 
 def test_too_large_a_reply() -> None:

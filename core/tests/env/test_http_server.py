@@ -88,6 +88,16 @@ def test_pipelined_requests_are_answered_in_order() -> None:
     serve(talk)
 
 
+def test_a_request_that_comes_during_another_waits_its_turn() -> None:
+    async def talk(_: HttpServer, port: int) -> None:
+        last = b"GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        answer = await exchange(port, b"GET /a?0.2 HTTP/1.1\r\nHost: x\r\n\r\n", GET % 1, last[:9], last[9:])
+        places = [answer.index(word) for word in (b"GET /a", b"GET /1", b"GET /b")]
+        assert places == sorted(places)
+
+    serve(talk)
+
+
 def test_a_half_closed_client_gets_its_answers() -> None:
     async def talk(_: HttpServer, port: int) -> None:
         answer = await exchange(port, b"GET /a?0.1 HTTP/1.1\r\nHost: x\r\n\r\n" + GET % 7, eof=True)
