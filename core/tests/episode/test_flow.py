@@ -225,7 +225,7 @@ def test_a_turn_that_cannot_open_is_never_forgiven(bundle: Build, steps: Any, in
 def test_what_a_step_does_to_an_env_can_be_forgiven_unless_the_env_is_gone(
     bundle: Build, steps: Any, in_process: Any
 ) -> None:
-    config = {
+    config: dict[str, Any] = {
         "type": "apply_server_config",
         "env_id": "echo",
         "directives": [{"service": "echo", "uri": "urn:x:y/v1", "args": {}}],

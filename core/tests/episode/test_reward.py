@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.episode import Engine, Outcome
-from agent_env.episode.reward import check_reward
+from agent_env.episode.reward_kinds import check_reward
 from agent_env.errors import RewardError
 from agent_env.plugin import RewardInfo, hookimpl
 from agent_env.plugin.reward import EpisodeFacts, RewardCombiner

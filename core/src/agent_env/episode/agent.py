@@ -11,7 +11,8 @@ from agent_env.plugin.tools import ToolResult, ToolSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from agent_env.episode.run import EpisodeRun, RunningEnv
+    from agent_env.episode.run import EpisodeRun
+    from agent_env.episode.running import RunningEnv
     from agent_env.episode.tools import Part
     from agent_env.plugin.sandbox import Sandbox, SandboxSpec
     from agent_env.plugin.step import StepModel

@@ -8,12 +8,13 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent_env.episode.agent import SHELL, SHELL_OWNER, uses_agent_sandbox
-from agent_env.episode.failures import explain, explain_call, internal, late
+from agent_env.episode.agent import uses_agent_sandbox
+from agent_env.episode.calls import Calls
+from agent_env.episode.failures import explain, internal, late
 from agent_env.episode.graph import run_graph
-from agent_env.episode.outcome import Outcome, Turn, UnknownTool
+from agent_env.episode.outcome import Outcome, Turn
 from agent_env.episode.run import EpisodeRun
-from agent_env.errors import EnvError, EpisodeFailed, Failure, RewardError, SandboxError, UsageError
+from agent_env.errors import EpisodeFailed, Failure, RewardError, UsageError
 from agent_env.plugin.reward import EpisodeFacts
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ class Episode:
 
     __slots__ = (
         "_calls",
-        "_calls_made",
         "_ending",
         "_graph",
         "_invalid_calls",
@@ -68,12 +68,11 @@ class Episode:
         self._graph: asyncio.Task[None] | None = None
         self._teardown: asyncio.Task[None] | None = None
         self._running: dict[str, StepModel] = {}
-        self._calls: set[asyncio.Timeout] = set()
-        self._calls_made = 0
+        self._calls = Calls(self._run)
         self._invalid_calls = 0
         self._truncated = False
         self._turn_ending = False
-        self._timings = {"deploy_s": 0.0, "tools_s": 0.0, "verifier_s": 0.0}
+        self._timings = {"deploy_s": 0.0, "verifier_s": 0.0}
 
     # -- what its player does -----------------------------------------------------------------------------------------
 
@@ -132,41 +131,11 @@ class Episode:
             UsageError: no turn is open.
         """
         self._check_open()
-        owner = self.tools.owners.get(name)
-        if owner is None:
-            raise UnknownTool(_unknown(name, self.tools))
-        if not owner:
-            raise UsageError(f"{name!r} ends the turn: use Episode.end_turn")
-        env = None if owner == SHELL else self._run.env_of(owner)
-        title = SHELL_OWNER if env is None else env.title
-        what = f"{title}: tool {name!r}"
-        began = time.monotonic()
         try:
-            async with asyncio.timeout(timeout) as scope:
-                self._calls.add(scope)
-                try:
-                    if env is None:
-                        result = await self._run.agent.call_shell(self._run, arguments, timeout)
-                    else:
-                        handle = env.agent or env.deployed.handle
-                        result = await handle.call_tool(name, arguments, timeout=timeout)
-                finally:
-                    self._calls.discard(scope)
-                    self._timings["tools_s"] += time.monotonic() - began
-        except TimeoutError:
-            if self.outcome is None:
-                limit = "too long" if timeout is None else f"longer than {timeout:g} s"
-                self._fail(Failure("tool_timeout", f"{what} took {limit}", retryable=True))
-            raise self._failed() from None
-        except (EnvError, SandboxError) as error:
-            failure = await explain_call(error, env, what)
-            self._fail(failure)
-            raise self._failed() from error
-        except Exception as error:
-            self._fail(internal(error, what))
-            raise self._failed() from error
-        self._calls_made += 1
-        return result
+            return await self._calls.call(name, arguments, timeout)
+        except EpisodeFailed as error:
+            self._fail(error.failure)
+            raise self._failed() from error.__cause__
 
     async def end_turn(
         self, response: str, *, timeout: float = 600.0, invalid_calls: int = 0, truncated: bool = False
@@ -188,7 +157,7 @@ class Episode:
         if self.outcome is not None:
             return self.outcome
         self._check_open()
-        if self._calls:
+        if self._calls.running:
             raise UsageError("a tool call is still running: wait for it before ending the turn")
         self._invalid_calls = max(self._invalid_calls, invalid_calls)
         self._truncated = self._truncated or truncated
@@ -290,15 +259,21 @@ class Episode:
         return EpisodeFacts(
             task_id=self.task.id,
             turns=self._run.turns.started,
-            tool_calls=self._calls_made,
+            tool_calls=self._calls.made,
             invalid_calls=self._invalid_calls,
             truncated=self._truncated,
             seconds=time.monotonic() - self._run.started_at,
         )
 
     def _outcome(self, *, reward: float | None = None, failure: Failure | None = None) -> Outcome:
-        timings = {part: round(seconds, 6) for part, seconds in self._timings.items()}
-        return Outcome(reward, dict(self._run.scores), failure, self._facts(), timings)
+        timings = {**self._timings, "tools_s": self._calls.seconds}
+        return Outcome(
+            reward,
+            dict(self._run.scores),
+            failure,
+            self._facts(),
+            {part: round(timings[part], 6) for part in sorted(timings)},
+        )
 
     def _fail(self, failure: Failure) -> None:
         if self.outcome is None:
@@ -312,10 +287,7 @@ class Episode:
         if outcome.failure is not None:
             log.info("episode %s of task %s failed: %s", self.id, self.task.id, outcome.failure)
         self._run.turns.finish()
-        now = asyncio.get_running_loop().time()
-        for scope in self._calls:
-            if not scope.expired():
-                scope.reschedule(now)
+        self._calls.stop(self._failed().failure)
         self._teardown = self._services.own(self._tear_down(), f"teardown {self.id}")
 
     async def _tear_down(self) -> None:
@@ -330,12 +302,3 @@ class Episode:
             await self._run.close()
         finally:
             self._services.episodes.discard(self)
-
-
-def _unknown(name: str, tools: ToolList) -> str:
-    from difflib import get_close_matches
-
-    names = [tool.name for tool in tools]
-    near = get_close_matches(name, names, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no tool {name!r}{meant} The tools are: {', '.join(names)}"

@@ -26,7 +26,8 @@ from agent_env.errors import (
 )
 
 if TYPE_CHECKING:
-    from agent_env.episode.run import EpisodeRun, RunningEnv
+    from agent_env.episode.run import EpisodeRun
+    from agent_env.episode.running import RunningEnv
     from agent_env.plugin.step import StepModel
 
 log = logging.getLogger("agent_env.episode")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_env.episode.running import RunningEnv, Verification, close_quietly
 from agent_env.episode.turns import Turns
 from agent_env.errors import EnvError, UsageError
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from agent_env.bundle import EnvSpec, Task
-    from agent_env.episode.access import ToolAccess
+    from agent_env.bundle import Task
     from agent_env.episode.agent import PlayedAgent
     from agent_env.episode.deployer import DeployedEnv
     from agent_env.episode.services import Services
@@ -27,53 +25,6 @@ if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Sandbox
     from agent_env.plugin.step import EnvHandle
     from agent_env.plugin.tools import ToolSpec
-
-log = logging.getLogger("agent_env.episode")
-
-
-@dataclass(slots=True)
-class RunningEnv:
-    """An env of the episode.
-
-    Attributes:
-        step: id of the step that deployed it.
-        position: the step's place in the task.
-        spec: the env in the bundle.
-        provider: the provider that the task asked for, or `None`.
-        deployed: the env.
-        access: rules of tool access that the engine keeps for it, or `None`.
-        agent: what the played agent's calls go through.
-    """
-
-    step: str
-    position: int
-    spec: EnvSpec
-    provider: str | None
-    deployed: DeployedEnv
-    access: ToolAccess | None = None
-    agent: EnvHandle | None = None
-
-    @property
-    def title(self) -> str:
-        """How messages call it."""
-        return f"env {self.spec.name!r}"
-
-    def named(self, error: EnvError, what: str) -> EnvError:
-        """The same error, its words with the env's name before them."""
-        text = str(error)
-        if self.title not in text:
-            error.args = (f"{self.title}: {what}: {text}",)
-        return error
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What a scoring step recorded; ``name`` is the verifier's id, by which other steps call it."""
-
-    step: str
-    name: str
-    score: float
-    rows: tuple[Mapping[str, Any], ...]
 
 
 class EpisodeRun:
@@ -216,7 +167,7 @@ class EpisodeRun:
     def adopt(self, resource: DeployedEnv | Sandbox) -> None:
         """Close this with the episode; at once when the episode is over already."""
         if self.closed:
-            self.services.own(_close(resource, self.services.teardown_timeout), f"close late {self.id}")
+            self.services.own(close_quietly(resource, self.services.teardown_timeout), f"close late {self.id}")
             raise UsageError("the episode is over")
         self._adopted.append(resource)
 
@@ -270,13 +221,4 @@ class EpisodeRun:
         """End everything that the episode deployed. Errors are logged."""
         self.closed = True
         adopted, self._adopted = self._adopted, []
-        await asyncio.gather(*(_close(resource, self.services.teardown_timeout) for resource in adopted))
-
-
-async def _close(resource: DeployedEnv | Sandbox, timeout: float) -> None:
-    try:
-        async with asyncio.timeout(timeout):
-            await resource.close()
-    except Exception as error:  # noqa: BLE001
-        what = getattr(resource, "id", None) or type(resource).__name__
-        log.warning("teardown of %s: %s: %s", what, type(error).__name__, error)
+        await asyncio.gather(*(close_quietly(resource, self.services.teardown_timeout) for resource in adopted))

@@ -9,7 +9,8 @@ from agent_env.errors import EnvError, EnvUnsupported, UsageError
 
 if TYPE_CHECKING:
     from agent_env.bundle.steps.config import ApplyServerConfig, ModifyEnvToolAccess
-    from agent_env.episode.run import EpisodeRun, RunningEnv
+    from agent_env.episode.run import EpisodeRun
+    from agent_env.episode.running import RunningEnv
 
 EVERY = "*"
 TOOL_ACCESS = {"disable": "urn:agentenv:disable-tool/v1", "enable": "urn:agentenv:enable-tool/v1"}

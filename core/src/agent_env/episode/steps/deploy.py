@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_env.episode.deployer import EnvRequest
 from agent_env.episode.machines import machine
-from agent_env.episode.run import RunningEnv
+from agent_env.episode.running import RunningEnv
 from agent_env.errors import EnvError, SandboxUnsupported, UsageError
 from agent_env.plugin.sandbox import ImageRef, Resources, SandboxSpec
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from agent_env.bundle import Artifact
     from agent_env.bundle.steps.load import LoadArtifact, Url
-    from agent_env.episode.run import EpisodeRun, RunningEnv
+    from agent_env.episode.run import EpisodeRun
+    from agent_env.episode.running import RunningEnv
     from agent_env.plugin.sandbox import Sandbox
 
 LOADED = "/loaded"
