@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-
 from agent_env.plugin.sandbox import BuildContext
 
 if TYPE_CHECKING:

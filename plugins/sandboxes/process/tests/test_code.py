@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from agent_env.episode import code_runner
 from agent_env.errors import CodeError, SandboxTimeout
 from agent_env.plugin.sandbox import CodeRequest, HostImage
@@ -16,7 +15,6 @@ from agent_env.sandboxes.process.provider import ProcessProvider
 
 if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Isolation
-
     from conftest import Processes  # type: ignore[import-not-found]
 
 CODE = """
@@ -87,7 +85,7 @@ def test_code(
             idle = set(processes.all())
             with pytest.raises(CodeError, match="ValueError: wrong answer sheet"):
                 await run("bad")
-            with pytest.raises(CodeError, match="(?s)crash\\(\\) was ended by SIGABRT.*last words"):
+            with pytest.raises(CodeError, match=r"(?s)crash\(\) was ended by SIGABRT.*last words"):
                 await run("crash")
             with pytest.raises(CodeError, match="ended with exit code 4"):
                 await run("leave")
@@ -101,7 +99,7 @@ def test_code(
             assert await run("orphan") == "done"
             assert "# spoiled" in await run("spoil")
             assert await run("memory") == ""
-            with pytest.raises(SandboxTimeout, match="hang\\(\\) ran longer than 0.5 s"):
+            with pytest.raises(SandboxTimeout, match=r"hang\(\) ran longer than 0.5 s"):
                 await run("hang", timeout=0.5)
             task = asyncio.create_task(run("hang"))
             await asyncio.sleep(0.2)

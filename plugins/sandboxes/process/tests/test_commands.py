@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from agent_env.errors import SandboxGone, SandboxTimeout, SandboxUnsupported
 from agent_env.plugin.sandbox import HostImage, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
 from agent_env.sandboxes.process.rooted import open_in
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Isolation
-
     from conftest import Processes  # type: ignore[import-not-found]
 
 MACHINE = SandboxSpec(image=HostImage(), serves=False)
@@ -99,7 +97,9 @@ def test_absolute_paths_live_under_the_root(state_dir: Path, isolation: Isolatio
             assert (await box.exec(["cat", "data.txt"], cwd="/loaded/x")).stdout == "data"
             await box.upload(tmp_path / "up", "/loaded/up")
             assert (await box.exec(["/loaded/up/run.sh"])).stdout == "ran\n"
-            await box.exec(["sh", "-c", "echo made > made.txt; ln -s /no/such leak; ln -s up/sub/a.txt in"], cwd="/loaded")
+            await box.exec(
+                ["sh", "-c", "echo made > made.txt; ln -s /no/such leak; ln -s up/sub/a.txt in"], cwd="/loaded"
+            )
             await box.download("/loaded", tmp_path / "down")
             assert (tmp_path / "down" / "up" / "sub" / "a.txt").read_text() == "a"
             assert (tmp_path / "down" / "in").read_text() == "a"

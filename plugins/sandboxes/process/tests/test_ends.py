@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
 from agent_env.errors import SandboxError, SandboxGone, SandboxNotFound, SandboxNotReady, SandboxUnavailable
 from agent_env.plugin.sandbox import HostImage, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import BuildContext, Isolation
-
     from conftest import EnvFolder, Processes  # type: ignore[import-not-found]
 
 STRAYS = """
@@ -125,7 +123,10 @@ def test_a_create_cancelled_at_any_step_leaves_nothing(
                     break
             assert steps > 5
             await _settle(processes, idle)
-            assert [record async for record in provider.list()] == []
+            deadline = time.monotonic() + 20
+            while (left := [record async for record in provider.list()]) and time.monotonic() < deadline:
+                await asyncio.sleep(0.02)
+            assert left == []
 
     asyncio.run(play())
 

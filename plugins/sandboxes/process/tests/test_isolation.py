@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from agent_env.errors import SandboxUnsupported
 from agent_env.plugin.sandbox import HostImage, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
@@ -91,6 +90,6 @@ def test_required_and_missing_bubblewrap_is_an_error(state_dir: Path, monkeypatc
             await provider.close()
         return provider
 
-    with pytest.raises(SandboxUnsupported, match="bubblewrap \\(bwrap\\) is not installed"):
+    with pytest.raises(SandboxUnsupported, match=r"bubblewrap \(bwrap\) is not installed"):
         asyncio.run(start("namespace"))
     assert asyncio.run(start("auto")).capabilities.isolation == "none"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-
 from agent_env.errors import SandboxNotReady, SandboxUnsupported
 from agent_env.plugin.sandbox import SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.sandbox import BuildContext, Isolation
     from agent_env.sandboxes.process.sandbox import ProcessSandbox
-
     from conftest import Processes  # type: ignore[import-not-found]
 
 
@@ -149,7 +147,9 @@ def test_a_constructor_that_fails_says_why(
 ) -> None:
     image = prefork_folder()
     source = (image.path / "server.py").read_text()
-    (image.path / "server.py").write_text(source.replace('with open("facts"', 'raise ValueError("no dice")\n        with open("facts"'))
+    (image.path / "server.py").write_text(
+        source.replace('with open("facts"', 'raise ValueError("no dice")\n        with open("facts"')
+    )
 
     async def play() -> None:
         async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:

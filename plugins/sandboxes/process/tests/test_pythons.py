@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from agent_env.errors import BuildFailed
 from agent_env.plugin.sandbox import SandboxSpec
 from agent_env.sandboxes.process.corewheel import core_wheel
 from agent_env.sandboxes.process.provider import ProcessProvider
 from agent_env.sandboxes.process.requirements import digest, installed
+from hypothesis import given
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
     from agent_env.plugin.sandbox import BuildContext, Isolation
-
     from conftest import EnvFolder, Processes  # type: ignore[import-not-found]
 
 
@@ -36,7 +34,9 @@ def add_package(folder: Path, version: str = "1.0") -> None:
     with zipfile.ZipFile(folder / f"dice_faces-{version}-py3-none-any.whl", "w") as wheel:
         wheel.writestr("dice_faces.py", f"FACES = 6\nVERSION = {version!r}\n")
         wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: dice-faces\nVersion: {version}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
 
 
@@ -180,7 +180,13 @@ def test_what_is_installed(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("agentenv-core\nnumpy==1\n")
     text = "-r more.txt  # more\nAgentEnv_Core[server] >= 0.1\n./local\nagentenv-core-tools\n-c limits.txt\nhttpx \\\n  >=1\n"
     lines, core = installed(tmp_path, text)
-    assert lines == ["numpy==1", f"{tmp_path}/local", "agentenv-core-tools", f"-c {tmp_path}/limits.txt", "httpx    >=1"]
+    assert lines == [
+        "numpy==1",
+        f"{tmp_path}/local",
+        "agentenv-core-tools",
+        f"-c {tmp_path}/limits.txt",
+        "httpx    >=1",
+    ]
     assert core
     assert installed(tmp_path, "agentenv-framework>=0.9\n") == (["agentenv-framework>=0.9"], False)
     assert installed(tmp_path, "agentenv-framework-protocol\n")[1]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-
 from agent_env.errors import SandboxNotReady, SandboxUnsupported, UsageError
 from agent_env.plugin.sandbox import HostImage, ImageRef, Resources, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_env.plugin.sandbox import Endpoint, Isolation
-
-    from conftest import EnvFolder, Processes  # type: ignore[import-not-found]
+    from conftest import EnvFolder  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -105,7 +103,7 @@ def test_a_server_that_ends_says_why_at_once(env_folder: EnvFolder, state_dir: P
 
     async def play() -> None:
         async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
-            with pytest.raises(SandboxNotReady, match="exit code 3.*no licence found") as caught:
+            with pytest.raises(SandboxNotReady, match=r"exit code 3.*no licence found") as caught:
                 await provider.create(SandboxSpec(image=image, startup_timeout=100), timeout=100)
             assert caught.value.exit_code == 3
             assert "no licence found" in caught.value.log_tail
@@ -133,7 +131,7 @@ def test_a_server_that_ignores_its_port_is_refused_in_words(env_folder: EnvFolde
 
     async def play() -> None:
         async with ProcessProvider(state_dir=state_dir, isolation="none") as provider:
-            with pytest.raises(SandboxUnsupported, match="ignores MCP_PORT=.*AGENTENV_UDS"):
+            with pytest.raises(SandboxUnsupported, match=r"ignores MCP_PORT=.*AGENTENV_UDS"):
                 await provider.create(SandboxSpec(image=image, startup_timeout=0.6))
 
     asyncio.run(play())
@@ -205,13 +203,13 @@ def test_unusable_specs_are_refused_in_words(env_folder: EnvFolder, state_dir: P
 
 
 def test_wrong_options_are_refused_in_words(state_dir: Path) -> None:
-    with pytest.raises(UsageError, match="log_kb.*unheard_of"):
+    with pytest.raises(UsageError, match=r"log_kb.*unheard_of"):
         ProcessProvider(state_dir=state_dir, log_kb=0, unheard_of=1)
 
 
-def test_a_state_folder_of_others_or_too_long_is_refused(tmp_path: Path, env_folder: EnvFolder) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir(mode=0o755)
+def test_a_state_folder_of_others_or_too_long_is_refused(tmp_path: Path) -> None:
+    shared = Path(tempfile.mkdtemp(prefix="ae-"))
+    shared.chmod(0o755)
 
     async def start(path: Path, words: str) -> None:
         provider = ProcessProvider(state_dir=path)
@@ -220,4 +218,5 @@ def test_a_state_folder_of_others_or_too_long_is_refused(tmp_path: Path, env_fol
         await provider.close()
 
     asyncio.run(start(shared, "mode 0700"))
+    shared.rmdir()
     asyncio.run(start(tmp_path / ("x" * 100), "too long for unix sockets"))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from agent_env.errors import SandboxUnsupported
 from agent_env.sandboxes.process import dockerfile
 from agent_env.sandboxes.process.settings import read_settings
 from agent_env.sandboxes.process.warm import Unfit, module_of
+from hypothesis import given
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +32,7 @@ CMD echo shell
 ENTRYPOINT ["python", "-u"]
 CMD ["server.py",
 """
-        + '  "--flag"]\n'
+        '  "--flag"]\n'
     )
     assert found.workdir == "/srv/env"
     assert found.env == {"A": "1", "B": "two words", "LEGACY": "some words"}
@@ -51,7 +50,9 @@ def test_any_text_is_read_without_a_crash(text: str) -> None:
 
 def test_agentenv_toml_stands_above_the_dockerfile(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM x\nWORKDIR /srv\nCMD python server.py\n")
-    (tmp_path / "agentenv.toml").write_text('[process]\ncommand = ["python", "-m", "dice"]\nport = 80\nprefork = true\n')
+    (tmp_path / "agentenv.toml").write_text(
+        '[process]\ncommand = ["python", "-m", "dice"]\nport = 80\nprefork = true\n'
+    )
     found = read_settings(tmp_path)
     assert (found.command, found.port, found.prefork, found.workdir) == (("python", "-m", "dice"), 80, True, "/srv")
 

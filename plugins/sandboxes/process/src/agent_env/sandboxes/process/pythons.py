@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
-_BUILDING = "{}: building its Python environment"
 _DONE = ".agentenv-complete"
 _LOG_LINES = 60
 _LOCK_POLL = 0.2
@@ -51,6 +50,7 @@ class Pythons:
         self._timeout = timeout
         self._builds: dict[str, asyncio.Task[str]] = {}
         self._listeners: dict[str, list[Progress]] = {}
+        self._said: dict[str, list[str]] = {}
 
     async def interpreter(self, folder: Path, requirements: str | None, progress: Progress | None) -> str:
         """The Python for an env: the server's own without requirements.
@@ -68,8 +68,9 @@ class Pythons:
         if progress is not None:
             listeners.append(progress)
         task = self._builds.get(key)
-        if task is not None and progress is not None:
-            progress(_BUILDING.format(folder.name))
+        if progress is not None:
+            for line in self._said.get(key, ()):
+                progress(line)
         if task is None:
             task = self._builds[key] = asyncio.create_task(self._build(key, folder, requirements, listeners))
             task.add_done_callback(lambda _: self._forget(key))
@@ -83,6 +84,7 @@ class Pythons:
     def _forget(self, key: str) -> None:
         task = self._builds.pop(key, None)
         self._listeners.pop(key, None)
+        self._said.pop(key, None)
         if task is not None and not task.cancelled():
             task.exception()
 
@@ -106,7 +108,10 @@ class Pythons:
     # -- building -----------------------------------------------------------------------------------------------------
 
     async def _build(self, key: str, folder: Path, requirements: str, listeners: list[Progress]) -> str:
+        said = self._said[key] = []
+
         def say(line: str) -> None:
+            said.append(line)
             for listener in list(listeners):
                 listener(line)
 
@@ -135,7 +140,7 @@ class Pythons:
                 await asyncio.sleep(_LOCK_POLL)
 
     async def _install(self, lock: int, home: Path, folder: Path, requirements: str, say: Progress) -> None:
-        say(_BUILDING.format(folder.name))
+        say(f"{folder.name}: building its Python environment")
         lines, with_core = await asyncio.to_thread(installed, folder, requirements)
         log: deque[str] = deque(maxlen=_LOG_LINES)
         try:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 
+_ROUNDS = 400
+_PAUSE_S = 0.0005
 MARK = "AGENTENV_SANDBOX_ID"
 """Environment variable that marks every process of a sandbox, so that strays can be found."""
 
@@ -69,16 +72,33 @@ def kill_group(pgid: int, number: int = signal.SIGKILL) -> None:
         os.killpg(pgid, number)
 
 
+def is_dead(pid: int) -> bool:
+    """Whether a process has ended, waited for or not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            data = file.read()
+    except OSError:
+        return True
+    return data[data.rindex(b")") + 2 : data.rindex(b")") + 3] in b"ZX"
+
+
 def kill_tree(pid: int) -> None:
     """SIGKILL the group that ``pid`` leads and everything below it, also what left the group.
 
-    ``pid`` must be a child that was not waited for yet, so that the number still means it.
+    ``pid`` must be a child that was not waited for yet, so that the number still means it, and a subreaper: what its
+    killed descendants leave behind comes to it and is found in the next round.
     """
-    below = descendants(pid)
-    if below:
-        kill(pid, signal.SIGSTOP)  # it makes no more of them meanwhile
-        below = descendants(pid)
+    seen: set[int] = set()
+    if below := set(descendants(pid)):
+        kill(pid, signal.SIGSTOP)
+        for _ in range(_ROUNDS):
+            for other in below - seen:
+                kill(other)
+            seen |= below
+            below = set(descendants(pid))
+            # One that is not dead yet may be in the middle of a fork.
+            if below <= seen and all(is_dead(other) for other in below):
+                break
+            time.sleep(_PAUSE_S)
     kill_group(pid)
     kill(pid)
-    for other in below:
-        kill(other)
