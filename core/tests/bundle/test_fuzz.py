@@ -62,13 +62,13 @@ TASK: list[dict[str, Any]] = [
         "id": "files",
         "type": "verify_sandbox",
         "sandbox_name": "box",
-        "criteria": [{"criterion": "probe_file_contains", "paths": ["a"], "expected": "<a>", "weight": 2}],
+        "criteria": [{"type": "probe_file_contains", "paths": ["a"], "expected": "<a>", "weight": 2}],
     },
     {
         "id": "says",
         "type": "agent_prompt_response_verifier",
         "prompt_id": "p",
-        "criteria": [{"criterion": "response_regex_present", "pattern": "a.c", "flags": ["DOTALL"]}],
+        "criteria": [{"type": "response_regex_present", "pattern": "a.c", "flags": ["DOTALL"]}],
     },
     {"id": "score", "type": "aggregate_verifiers", "verifier_ids": ["grade", "files", "says"]},
 ]

@@ -79,7 +79,7 @@ def test_the_docker_verifier_waits_for_docker() -> None:
     assert "until the Docker provider exists" in str(why)
 
 
-PROBE = {"criterion": "probe_file_exists", "paths": ["a"]}
+PROBE = {"type": "probe_file_exists", "paths": ["a"]}
 
 ACCEPTED: list[dict[str, Any]] = [
     {"type": "deploy_env", "env_id": "e", "cpu": 2, "memory_mb": 512, "ttl_seconds": 60.5, "env_version": 3},
@@ -93,15 +93,24 @@ ACCEPTED: list[dict[str, Any]] = [
         "sandbox_name": "s",
         "urls": ["https://example.org/a", {"url": "http://h/b", "filename": "c"}],
     },
+    {
+        "type": "apply_server_config",
+        "env_id": "e",
+        "directives": [
+            {"service": "a", "environment": "a", "uri": "u", "args": None},
+            {"environment": "*", "uri": "u"},
+        ],
+    },
     {"type": "run_code", "script_artifact_id": "a", "args": {"any": [1, None, "x", 1.5]}},
     {"type": "verify_sandbox", "criteria": [{**PROBE, "weight": 2, "id": "x", "description": "y"}]},
-    {"type": "verify_sandbox", "criteria": [PROBE, {"criterion": "response_contains", "needles": ["x"]}]},
-    {"type": "verify_sandbox", "criteria": [{"criterion": "probe_file_contains", "paths": ["a"], "value": "x+"}]},
+    {"type": "verify_sandbox", "criteria": [PROBE, {"type": "response_contains", "needles": ["x"]}]},
+    {"type": "verify_sandbox", "criteria": [{"type": "probe_file_contains", "paths": ["a"], "value": "x+"}]},
     {
         "type": "agent_prompt_response_verifier",
         "prompt_id": "p",
-        "criteria": [{"criterion": "response_regex_present", "pattern": "a.b", "flags": "IGNORECASE"}],
+        "criteria": [{"type": "response_regex_present", "criterion": "likes", "pattern": "a.b", "flags": "IGNORECASE"}],
     },
+    {"type": "verify_sandbox", "criteria": [PROBE], "agent_name": "default-agent", "sandbox_name": "s"},
 ]
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -140,7 +149,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"type": "prompt_agent", "prompt": "x", "max_conversation_turns": 3}, "simulated user"),
     ({"type": "prompt_agent", "prompt": "x", "user_a2a_url": "http://x"}, "is a feature"),
     ({"type": "apply_server_config", "env_id": "e", "directives": []}, "field 'directives': expected"),
-    ({"type": "apply_server_config", "env_id": "e", "directives": [{"uri": "u"}]}, "exactly one of the fields service"),
+    ({"type": "apply_server_config", "env_id": "e", "directives": [{"uri": "u"}]}, "needs the field service"),
     (
         {"type": "apply_server_config", "env_id": "e", "directives": [{"service": "*", "uri": "u", "arg": {}}]},
         "unknown field 'arg' in field 'directives[0]'",
@@ -149,7 +158,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"type": "apply_server_config", "env_id": "e", "directives": [{"service": "*", "uri": "u", "args": [1]}]},
         "field 'directives[0].args': expected an object, not [1]",
     ),
+    (
+        {
+            "type": "apply_server_config",
+            "env_id": "e",
+            "directives": [{"service": "a", "environment": "b", "uri": "u"}],
+        },
+        "name different envs",
+    ),
     ({"type": "load_artifact", "env_id": "e"}, "nothing to load"),
+    ({"type": "load_artifact", "env_step_id": "d", "artifact_id": "a"}, "no target"),
     ({"type": "load_artifact", "artifact_id": "a"}, "no target"),
     ({"type": "load_artifact", "env_id": "e", "artifact_id": "a", "artifacts": [{"id": "a"}]}, "exclude each other"),
     ({"type": "load_artifact", "env_id": "e", "urls": ["file:///etc/passwd"]}, "http or https"),
@@ -163,33 +181,34 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"type": "run_code", "script_artifact_id": "a", "entrypoint": "a.b"}, "name of a Python function"),
     ({"type": "verify_sandbox"}, "field 'criteria': this field is missing"),
     ({"type": "verify_sandbox", "criteria": []}, "field 'criteria': expected"),
-    ({"type": "verify_sandbox", "criteria": [{"criterion": "response_contains", "needles": ["x"]}]}, "'criteria'"),
+    ({"type": "verify_sandbox", "criteria": [{"type": "response_contains", "needles": ["x"]}]}, "'criteria'"),
     ({"type": "verify_sandbox", "criteria": [PROBE], "agent_name": "a", "sandbox_name": "s"}, "exclude each other"),
     (
-        {"type": "verify_sandbox", "criteria": [{"criterion": "probe_file_exist", "paths": ["a"]}]},
-        "unknown criterion 'probe_file_exist'; did you mean 'probe_file_exists'?",
+        {"type": "verify_sandbox", "criteria": [{"type": "probe_file_exist", "paths": ["a"]}]},
+        "unknown type of criterion 'probe_file_exist'; did you mean 'probe_file_exists'?",
     ),
-    ({"type": "verify_sandbox", "criteria": [{"paths": ["a"]}]}, "has a field 'criterion'"),
+    ({"type": "verify_sandbox", "criteria": [{"paths": ["a"]}]}, "has a field 'type'"),
+    ({"type": "verify_sandbox", "criteria": [{"criterion": "bash_cmd_succeeds"}]}, "'criterion' is only a label"),
     ({"type": "verify_sandbox", "criteria": ["x"]}, "field 'criteria[0]'"),
     ({"type": "verify_sandbox", "criteria": [{**PROBE, "paths": []}]}, "field 'criteria[0].paths'"),
     ({"type": "verify_sandbox", "criteria": [{**PROBE, "path": "a"}]}, "unknown field 'path' in field 'criteria[0]'"),
     (
-        {"type": "verify_sandbox", "criteria": [{"criterion": "probe_file_contains", "paths": ["a"], "expected": "("}]},
+        {"type": "verify_sandbox", "criteria": [{"type": "probe_file_contains", "paths": ["a"], "expected": "("}]},
         "'(' is not a regular expression",
     ),
     (
-        {"type": "verify_sandbox", "criteria": [{"criterion": "probe_file_contains", "paths": ["a"]}]},
+        {"type": "verify_sandbox", "criteria": [{"type": "probe_file_contains", "paths": ["a"]}]},
         "exactly one of expected and value",
     ),
     (
         {"type": "agent_prompt_response_verifier", "prompt_id": "p", "criteria": [PROBE]},
-        "unknown criterion 'probe_file_exists'",
+        "unknown type of criterion 'probe_file_exists'",
     ),
     (
         {
             "type": "agent_prompt_response_verifier",
             "prompt_id": "p",
-            "criteria": [{"criterion": "response_contains", "needles": [""]}],
+            "criteria": [{"type": "response_contains", "needles": [""]}],
         },
         "field 'criteria[0].needles[0]'",
     ),
@@ -197,7 +216,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {
             "type": "agent_prompt_response_verifier",
             "prompt_id": "p",
-            "criteria": [{"criterion": "response_regex_present", "pattern": ""}],
+            "criteria": [{"type": "response_regex_present", "pattern": ""}],
         },
         "field 'criteria[0].pattern'",
     ),
@@ -205,7 +224,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {
             "type": "agent_prompt_response_verifier",
             "prompt_id": "p",
-            "criteria": [{"criterion": "response_regex_present", "pattern": "a", "flags": ["IGNORE"]}],
+            "criteria": [{"type": "response_regex_present", "pattern": "a", "flags": ["IGNORE"]}],
         },
         "unknown flag 'IGNORE'",
     ),
@@ -253,10 +272,10 @@ def test_criteria_that_another_verifier_judges_are_skipped() -> None:
     fields = {
         "id": "s",
         "type": "verify_sandbox",
-        "criteria": [PROBE, {"criterion": "response_contains", "needles": ["x"]}],
+        "criteria": [PROBE, {"type": "response_contains", "needles": ["x"]}],
     }
 
     step, _ = validate(model("verify_sandbox"), fields)
 
     assert step is not None
-    assert [criterion.criterion for criterion in step.criteria] == ["probe_file_exists"]  # type: ignore[attr-defined]
+    assert [criterion.type for criterion in step.criteria] == ["probe_file_exists"]  # type: ignore[attr-defined]

@@ -237,14 +237,14 @@ def test_two_deployments_of_one_env_are_told_apart_by_step(write: Any) -> None:
     task = [
         {"id": "one", "type": "deploy_env", "env_id": "echo"},
         {"id": "two", "type": "deploy_env", "env_id": "echo"},
-        {"id": "load", "type": "load_artifact", "env_step_id": "two", "artifact_id": "check"},
+        {"id": "load", "type": "load_artifact", "env_id": "echo", "env_step_id": "two", "artifact_id": "check"},
         {"id": "agent", "type": "deploy_agent", "env_step_id": "two"},
         {"id": "ask", "type": "prompt_agent", "prompt": "x"},
         {
             "id": "says",
             "type": "agent_prompt_response_verifier",
             "prompt_id": "ask",
-            "criteria": [{"criterion": "response_contains", "needles": ["x"]}],
+            "criteria": [{"type": "response_contains", "needles": ["x"]}],
         },
     ]
 

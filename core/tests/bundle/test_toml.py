@@ -20,7 +20,7 @@ JUDGE = {
     "id": "says",
     "type": "agent_prompt_response_verifier",
     "prompt_id": "p",
-    "criteria": [{"criterion": "response_contains", "needles": ["hi"]}],
+    "criteria": [{"type": "response_contains", "needles": ["hi"]}],
 }
 
 WRONG_ENVS = {
@@ -165,7 +165,7 @@ def test_wrong_aliases_and_evals_stop_the_bundle(write: Any, path: str, text: st
 def test_envs_and_artifacts_by_name_id_and_alias(write: Any) -> None:
     folder = write(
         {
-            "aliases.toml": '[envs]\necho = ["parrot"]\n[agents]\n',
+            "aliases.toml": '[envs]\necho = ["echo", "parrot"]\n[agents]\n',
             "envs/echo/env.toml": 'id = "@local/team/echo"',
             "artifacts/check/artifact.toml": 'id = "@local/team/check"\ndescription = "x"',
         }

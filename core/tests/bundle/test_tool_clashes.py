@@ -102,7 +102,7 @@ def test_one_env_deployed_twice_clashes_with_itself(write: Any) -> None:
         "id": "says",
         "type": "agent_prompt_response_verifier",
         "prompt_id": "ask",
-        "criteria": [{"criterion": "response_contains", "needles": ["x"]}],
+        "criteria": [{"type": "response_contains", "needles": ["x"]}],
     }
     both = [{**step} for step in steps]
     del both[2]["env_step_id"]

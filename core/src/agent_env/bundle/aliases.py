@@ -41,6 +41,8 @@ def _declare(toml: TomlFile, kind: Kind, folder: str, alias: object, entities: E
         toml.problem(folder, f"the alias {alias!r} has to be 1 to 64 of a-z, 0-9 and -")
         return
     other = entities.folder(kind, alias)
+    if other == folder and alias == folder:
+        return  # says what is so anyway
     if other is not None:
         toml.problem(folder, f"the alias {alias!r} of {folder!r} is already a name of {other!r}")
         return

@@ -135,6 +135,8 @@ class Rules:
             name = getattr(step, "agent_name", None)
             if isinstance(step, DeployAgent) or (name is None and not isinstance(step, PromptAgent)):
                 continue
+            if isinstance(step, VerifySandbox) and step.sandbox_name is not None:
+                continue
             named = step.agent if isinstance(step, PromptAgent) else name
             if isinstance(named, str) and named != agent.agent:
                 hint = did_you_mean(named, [agent.agent]) or f"; the agent is {agent.agent!r}"

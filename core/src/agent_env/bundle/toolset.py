@@ -18,14 +18,14 @@ _DECIDE: Final = frozenset(
 )
 _ENVELOPE: Final = frozenset({"id", "version", "depends_on", "fail_task_on_error"})
 _AGENT_FIELDS: Final = frozenset({"type", "env_ids", "env_step_id", "role"})
-_AGENT_SANDBOX: Final = frozenset({"run_code", "load_artifact", "verify_sandbox"})
+_AGENT_SANDBOX: Final = frozenset({"run_code", "load_artifact"})
 
 
 def uses_agent_sandbox(step: Mapping[str, Any]) -> bool:
     """Whether a step works in the played agent's sandbox, which gives the agent a ``bash`` tool."""
-    if step.get("agent_name") is not None and step.get("type") in _AGENT_SANDBOX:
-        return True
-    return step.get("type") == "verify_sandbox" and step.get("sandbox_name") is None
+    if step.get("type") == "verify_sandbox":
+        return step.get("sandbox_name") is None
+    return step.get("agent_name") is not None and step.get("type") in _AGENT_SANDBOX
 
 
 def digest(steps: Iterable[Mapping[str, Any]], entities: Entities) -> str:

@@ -94,12 +94,14 @@ def _message(model: type[BaseModel], raw: Mapping[str, Any], path: Path, error: 
 
 def _criterion(raw: Mapping[str, Any], path: Path) -> str:
     value = _value(raw, path)
-    name = cast("dict[str, Any]", value).get("criterion") if isinstance(value, dict) else None
+    table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     known = SANDBOX_CRITERIA if raw.get("type") == "verify_sandbox" else RESPONSE_CRITERIA
+    name = table.get("type")
     if not isinstance(name, str):
-        return f"{_shown(path)}: a criterion has a field 'criterion' that is one of {listing(sorted(known))}"
+        hint = "; 'criterion' is only a label" if table.get("criterion") in sorted(known) else ""
+        return f"{_shown(path)}: a criterion has a field 'type' that is one of {listing(sorted(known))}{hint}"
     hint = did_you_mean(name, known) or f"; known: {listing(sorted(known))}"
-    return f"{_shown(path)}: unknown criterion {name!r}{hint}"
+    return f"{_shown(path)}: unknown type of criterion {name!r}{hint}"
 
 
 def _place(raw: object, loc: tuple[int | str, ...]) -> Path:

@@ -59,7 +59,7 @@ def task(*prompts: str) -> list[dict[str, Any]]:
             "id": "word",
             "type": "agent_prompt_response_verifier",
             "prompt_id": f"p{len(prompts) - 1}",
-            "criteria": [{"criterion": "response_contains", "needles": ["xyzzy"]}],
+            "criteria": [{"type": "response_contains", "needles": ["xyzzy"]}],
         },
     ]
 

@@ -6,21 +6,30 @@ from typing import Annotated, Any, Literal, Self
 
 from agent_env.bundle.steps.fields import Many, Part, Positive, Text  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+
+
+def _object(value: object) -> object:
+    return {} if value is None else value
 
 
 class Directive(Part):
-    """One extension call: ``service`` (or ``environment``) names the env by its ``environment_name``, ``"*"`` all."""
+    """One extension call: ``service`` (or ``environment``) names the env by its ``environment_name``, ``"*"`` all.
+
+    Both fields may be written when they say the same.
+    """
 
     service: Text | None = None
     environment: Text | None = None
     uri: Text
-    args: dict[str, Any] = Field(default_factory=dict[str, Any])
+    args: Annotated[dict[str, Any], BeforeValidator(_object)] = Field(default_factory=dict[str, Any])
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
-        if (self.service is None) == (self.environment is None):
-            raise ValueError("a directive has exactly one of the fields service and environment")
+        if self.service is None and self.environment is None:
+            raise ValueError("a directive needs the field service")
+        if None not in {self.service, self.environment} and self.service != self.environment:
+            raise ValueError("the fields service and environment of a directive name different envs; leave one out")
         return self
 
     @property

@@ -12,8 +12,9 @@ FLAGS = ("ASCII", "A", "IGNORECASE", "I", "MULTILINE", "M", "DOTALL", "S", "UNIC
 
 
 class Criterion(Part):
-    """What every criterion may say of itself; it becomes a row of the verification."""
+    """What every criterion may say of itself; it becomes a row of the verification. ``criterion`` is its label."""
 
+    criterion: str | None = None
     id: Text | None = None
     weight: Annotated[float, Field(allow_inf_nan=False)] | None = None
     description: str | None = None
@@ -22,21 +23,21 @@ class Criterion(Part):
 class FileExists(Criterion):
     """Every path is a file."""
 
-    criterion: Literal["probe_file_exists"]
+    type: Literal["probe_file_exists"]
     paths: Annotated[Many[Text], Field(min_length=1)]
 
 
 class DirExists(Criterion):
     """Every path is a folder."""
 
-    criterion: Literal["probe_dir_exists"]
+    type: Literal["probe_dir_exists"]
     paths: Annotated[Many[Text], Field(min_length=1)]
 
 
 class FileContains(Criterion):
     """The file holds a match of the regular expression ``expected`` (or ``value``)."""
 
-    criterion: Literal["probe_file_contains"]
+    type: Literal["probe_file_contains"]
     paths: Annotated[Many[Text], Field(min_length=1, max_length=1)]
     expected: Text | None = None
     value: Text | None = None
@@ -63,21 +64,21 @@ class FileContains(Criterion):
 class BashSucceeds(Criterion):
     """The shell command ends with exit code 0; its working folder is the step's ``base_dir``."""
 
-    criterion: Literal["bash_cmd_succeeds"]
+    type: Literal["bash_cmd_succeeds"]
     bash_cmd: Text
 
 
 class ResponseContains(Criterion):
     """The reply contains every needle."""
 
-    criterion: Literal["response_contains"]
+    type: Literal["response_contains"]
     needles: Annotated[Many[Text], Field(min_length=1)]
 
 
 class ResponseMatches(Criterion):
     """The reply holds a match of ``pattern``; ``flags`` are names of constants of `re`, ``DOTALL`` by default."""
 
-    criterion: Literal["response_regex_present"]
+    type: Literal["response_regex_present"]
     pattern: Text
     flags: Annotated[Many[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] | None = (
         None
@@ -112,8 +113,8 @@ def compiled(pattern: str, flags: tuple[str, ...] = ()) -> re.Pattern[str]:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
 
 
-SandboxCriterion = Annotated[FileExists | DirExists | FileContains | BashSucceeds, Field(discriminator="criterion")]
-ResponseCriterion = Annotated[ResponseContains | ResponseMatches, Field(discriminator="criterion")]
+SandboxCriterion = Annotated[FileExists | DirExists | FileContains | BashSucceeds, Field(discriminator="type")]
+ResponseCriterion = Annotated[ResponseContains | ResponseMatches, Field(discriminator="type")]
 
 SANDBOX_CRITERIA = frozenset({"probe_file_exists", "probe_dir_exists", "probe_file_contains", "bash_cmd_succeeds"})
 RESPONSE_CRITERIA = frozenset({"response_contains", "response_regex_present"})

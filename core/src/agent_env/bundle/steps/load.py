@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from agent_env.bundle.steps.fields import Many, NotPlayed, Part, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
-from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 
 class ArtifactName(Part):
@@ -66,7 +66,7 @@ class LoadArtifact(StepModel):
             raise ValueError("the fields artifact_id and artifacts exclude each other")
         if self.artifact_id is None and self.artifacts is None and self.urls is None:
             raise ValueError("nothing to load: give artifact_id, artifacts or urls")
-        if self.env_id is None and self.env_step_id is None and self.agent_name is None and self.sandbox_name is None:
+        if self.env_id is None and self.agent_name is None and self.sandbox_name is None:
             raise ValueError("no target: give env_id, agent_name or sandbox_name")
         return self
 
@@ -85,7 +85,7 @@ class RunCode(StepModel):
     entrypoint: Text = "run"
     script_artifact_version: Version = None
     script_file: Text | None = None
-    args: JsonValue = None
+    args: dict[str, Any] | None = None
     result_id: Text | None = None
     timeout_seconds: Positive | None = None
     env_id: Text | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Self, cast
 
+from agent_env.bundle.steps.agent import DEFAULT_AGENT
 from agent_env.bundle.steps.criteria import RESPONSE_CRITERIA, ResponseCriterion, SandboxCriterion
 from agent_env.bundle.steps.fields import Aggregator, Many, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
@@ -18,7 +19,7 @@ def _without_response_criteria(value: object) -> object:
 
 
 def _name(item: object) -> str | None:
-    name = cast("dict[str, object]", item).get("criterion") if isinstance(item, dict) else None
+    name = cast("dict[str, object]", item).get("type") if isinstance(item, dict) else None
     return name if isinstance(name, str) else None
 
 
@@ -63,7 +64,7 @@ class VerifySandbox(VerifierModel):
 
     @model_validator(mode="after")
     def _one_sandbox(self) -> Self:
-        if self.agent_name is not None and self.sandbox_name is not None:
+        if self.agent_name not in {None, DEFAULT_AGENT} and self.sandbox_name is not None:
             raise ValueError("the fields agent_name and sandbox_name exclude each other")
         return self
 
