@@ -63,7 +63,7 @@ def write_bundle(folder: Path) -> Path:
             "id": "grade",
             "type": "agent_prompt_response_verifier",
             "prompt_id": "ask",
-            "criteria": [{"criterion": "response_contains", "needles": ["done"]}],
+            "criteria": [{"type": "response_contains", "needles": ["done"]}],
         },
     ]
     (folder / "tasks" / "add.json").write_text(json.dumps(steps))

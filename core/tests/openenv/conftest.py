@@ -66,7 +66,7 @@ def task(*prompts: str, system_prompt: str | None = None) -> list[dict[str, Any]
         if system_prompt is not None and number == 1:
             step["system_prompt"] = system_prompt
         steps.append(step)
-    criteria = [{"criterion": "response_contains", "needles": ["done"]}]
+    criteria = [{"type": "response_contains", "needles": ["done"]}]
     grade = {"id": "grade", "type": "agent_prompt_response_verifier", "prompt_id": f"ask{len(prompts)}"}
     return [*steps, {**grade, "criteria": criteria}]
 

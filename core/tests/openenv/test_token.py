@@ -11,7 +11,9 @@ import pytest
 from agent_env.openenv import build_app
 from agent_env.openenv.security import warn_if_open
 from starlette.routing import Route, WebSocketRoute
+from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin
 
 TOKEN = "s3cret-token"
 WRONG = [None, "", "s3cret-toke", "s3cret-token2", "S3CRET-TOKEN", "ü"]
@@ -91,3 +93,27 @@ def test_an_open_server_says_so_loudly(host: str, token: str | None, warned: boo
     assert warn_if_open(host, token) is warned
     assert ("NO TOKEN" in caplog.text) is warned
     assert TOKEN not in caplog.text
+
+
+def test_pages_of_other_origins_are_kept_out_of_an_open_server(serve: Any) -> None:
+    url = serve()
+    host = url.removeprefix("http://")
+
+    async def main() -> None:
+        for origin, welcome in ((f"http://{host}", True), ("http://evil.test", False), ("null", False)):
+            async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+                answer = await http.post(
+                    "/reset", content=b"{}", headers={"Origin": origin, "Content-Type": "text/plain"}
+                )
+                assert answer.status_code == (200 if welcome else 403)
+            address = url.replace("http", "ws") + "/ws"
+            if welcome:
+                async with connect(address, origin=Origin(origin), proxy=None):
+                    pass
+            else:
+                with pytest.raises(InvalidStatus) as refused:
+                    async with connect(address, origin=Origin(origin), proxy=None):
+                        pass
+                assert refused.value.response.status_code == 403
+
+    asyncio.run(main())

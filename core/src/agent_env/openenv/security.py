@@ -22,6 +22,8 @@ logger = logging.getLogger("agent_env.openenv")
 
 _OPEN_PATH = "/health"
 _SCHEME = b"bearer "
+_UNPROVEN = '{"detail":"a valid token is needed: send it as \\"Authorization: Bearer <token>\\""}'
+_FOREIGN = '{"detail":"web pages of other origins are refused; a server with a token takes them"}'
 
 
 def is_loopback(host: str) -> bool:
@@ -63,7 +65,10 @@ def check_token(token: str | None) -> str | None:
 
 
 class Guard:
-    """Asks every request but ``/health`` for the token, and limits bodies.
+    """Asks every request but ``/health`` for the token, keeps browsers' foreign pages out, and limits bodies.
+
+    Without a token a server on loopback trusts who can reach it, and so does a web page in the user's own browser:
+    what a page of another origin sends is refused. Programs send no ``Origin``.
 
     Args:
         token: the token, or `None` for an open server.
@@ -79,11 +84,14 @@ class Guard:
     async def lets_in(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Whether a request may go on; the others are answered here."""
         token = self.__token
-        if token is None or _bears(scope, token):
+        if token is None:
+            if not _foreign_page(scope):
+                return True
+            await _refuse(scope, receive, send, 403, _FOREIGN)
+            return False
+        if _bears(scope, token) or (scope["type"] == "http" and _path(scope) == _OPEN_PATH):
             return True
-        if scope["type"] == "http" and _path(scope) == _OPEN_PATH:
-            return True
-        await _refuse(scope, receive, send)
+        await _refuse(scope, receive, send, 401, _UNPROVEN)
         return False
 
 
@@ -137,14 +145,24 @@ def _bears(scope: Scope, token: bytes) -> bool:
     return value[: len(_SCHEME)].lower() == _SCHEME and hmac.compare_digest(value[len(_SCHEME) :].strip(), token)
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    detail = '{"detail":"a valid token is needed: send it as \\"Authorization: Bearer <token>\\""}'
+def _foreign_page(scope: Scope) -> bool:
+    """Whether a web page of another origin sent it."""
+    origin = host = None
+    for name, value in scope["headers"]:
+        if name == b"origin":
+            origin = value
+        elif name == b"host":
+            host = value
+    return origin is not None and (host is None or origin.partition(b"://")[2] != host)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, detail: str) -> None:
     if scope["type"] == "http":
-        await _answer(send, 401, detail)
+        await _answer(send, status, detail)
         return
     await receive()  # websocket.connect
     if "websocket.http.response" in scope.get("extensions", {}):
-        await _answer(send, 401, detail, prefix="websocket.http")
+        await _answer(send, status, detail, prefix="websocket.http")
     else:
         await send({"type": "websocket.close", "code": 1008})
 

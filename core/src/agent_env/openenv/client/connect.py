@@ -67,9 +67,12 @@ async def connect(
 
 def refusal(address: Address, status: int, *, has_token: bool) -> ServerError:
     """The error for an HTTP status that is no success."""
-    if status in (401, 403):
+    if status == 401:
         words = "refused the token" if has_token else "asks for a token"
-        return ServerAuthError(f"{address} {words} (HTTP {status})", code=f"HTTP_{status}")
+        return ServerAuthError(f"{address} {words} (HTTP 401)", code="HTTP_401")
+    if status == 403:
+        words = f"{address} refused the connection (HTTP 403): check the token, and the address with its path"
+        return ServerAuthError(words, code="HTTP_403")
     if status in (404, 405):
         words = f"{address} is no OpenEnv server (HTTP {status}); check the address and its path"
         return ServerError(words, code=f"HTTP_{status}")

@@ -298,4 +298,5 @@ class Hub:
     def count_failure(self, kind: str, message: str, episode_id: str, task: dict[str, Any]) -> None:
         """Note a failure: a line in the log, and the count of its kind."""
         self.failures[kind] += 1
-        logger.warning("episode %s of task %s failed: %s: %s", episode_id, task["id"], kind, message)
+        line = " ".join(message[:2000].split())
+        logger.warning("episode %s of task %s failed: %s: %.500s", episode_id, task["id"], kind, line)
