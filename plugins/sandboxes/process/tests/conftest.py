@@ -157,15 +157,15 @@ class Processes:
     def all(self) -> list[int]:
         self._marks |= {os.fsencode(path.name) for path in self._state.iterdir()}
         found: list[int] = []
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit() or int(entry) == os.getpid():
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
                 continue
             try:
-                text = Path(f"/proc/{entry}/environ").read_bytes() + Path(f"/proc/{entry}/cmdline").read_bytes()
+                text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if any(mark in text for mark in self._marks) and alive(int(entry)):
-                found.append(int(entry))
+            if any(mark in text for mark in self._marks) and alive(int(entry.name)):
+                found.append(int(entry.name))
         return found
 
     def wait_none(self, seconds: float = 20.0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from agent_env.sandboxes.process.provider import ProcessProvider
 
 if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Isolation
-    from conftest import Processes  # type: ignore[import-not-found]
+
+    Processes = Any
 
 CODE = """
 import os, random, sys, subprocess, time
@@ -106,7 +106,7 @@ def test_code(
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            while set(processes.all()) - idle:
+            while set(processes.all()) - idle:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     asyncio.run(play())
@@ -126,7 +126,7 @@ def test_code_reaches_a_server_on_loopback(folder: Path, state_dir: Path, isolat
             writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        url = "http://127.0.0.1:%d/mcp" % server.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
         request = CodeRequest(folder, "verify.py", "verify", (url,), Path(code_runner.__file__))
         async with server, ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
             assert await provider.run_code(HostImage(), request) == "hi"
@@ -136,7 +136,7 @@ def test_code_reaches_a_server_on_loopback(folder: Path, state_dir: Path, isolat
 
 def test_too_much_code_is_refused(folder: Path, state_dir: Path) -> None:
     (folder / "data.py").write_text("x = '" + "y" * 6_000_000 + "'\n")
-    os.symlink("/etc/passwd", folder / "link.txt")
+    (folder / "link.txt").symlink_to("/etc/passwd")
     request = CodeRequest(folder, "verify.py", "good", (1,), Path(code_runner.__file__))
 
     async def play() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import SandboxGone, SandboxTimeout, SandboxUnsupported
@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Isolation
-    from conftest import Processes  # type: ignore[import-not-found]
+
+    Processes = Any
 
 MACHINE = SandboxSpec(image=HostImage(), serves=False)
 
@@ -56,7 +57,7 @@ def test_a_command_past_its_deadline_dies_with_its_children(
         async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
             box = await provider.create(MACHINE)
             before = processes.all()
-            with pytest.raises(SandboxTimeout, match="ran longer than 0.5 s"):
+            with pytest.raises(SandboxTimeout, match=r"ran longer than 0\.5 s"):
                 await box.exec(["sh", "-c", script], timeout=0.5)
             left = set(await asyncio.to_thread(processes.all)) - set(before)
             assert left == set()
@@ -71,12 +72,12 @@ def test_a_cancelled_command_dies(state_dir: Path, isolation: Isolation, process
             box = await provider.create(MACHINE)
             before = set(processes.all())
             task = asyncio.create_task(box.exec(["sh", "-c", "setsid sleep 99 & sleep 99"]))
-            while not set(processes.all()) - before:
+            while not set(processes.all()) - before:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            while set(processes.all()) - before:
+            while set(processes.all()) - before:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     asyncio.run(play())
@@ -157,8 +158,8 @@ def test_a_path_never_leaves_its_root(parts: list[str], make: bool) -> None:
         except OSError:
             pass
         else:
-            found = os.readlink(f"/proc/self/fd/{fd}")
+            found = Path(f"/proc/self/fd/{fd}").readlink()
             os.close(fd)
-            assert Path(found) == root.resolve() or root.resolve() in Path(found).parents
+            assert found == root.resolve() or root.resolve() in found.parents
         assert sorted(path.name for path in Path(top).iterdir()) == ["root"]
         assert not outside.exists()

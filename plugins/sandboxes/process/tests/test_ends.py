@@ -9,7 +9,8 @@ import asyncio
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import SandboxError, SandboxGone, SandboxNotFound, SandboxNotReady, SandboxUnavailable
@@ -19,10 +20,11 @@ from agent_env.sandboxes.process.provider import ProcessProvider
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
-    from pathlib import Path
 
     from agent_env.plugin.sandbox import BuildContext, Isolation
-    from conftest import EnvFolder, Processes  # type: ignore[import-not-found]
+
+    EnvFolder = Callable[..., BuildContext]
+    Processes = Any
 
 STRAYS = """
 import subprocess
@@ -85,8 +87,7 @@ def test_an_env_that_is_killed_is_exited_with_its_code(
 
 
 def is_server(pid: int) -> bool:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read().split(b"\0")
+    words = cmdline(pid).split(b"\0")
     return words[1:2] == [b"server.py"]
 
 
@@ -124,7 +125,7 @@ def test_a_create_cancelled_at_any_step_leaves_nothing(
             assert steps > 5
             await _settle(processes, idle)
             deadline = time.monotonic() + 20
-            while (left := [record async for record in provider.list()]) and time.monotonic() < deadline:
+            while (left := [record async for record in provider.list()]) and time.monotonic() < deadline:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             assert left == []
 
@@ -133,7 +134,7 @@ def test_a_create_cancelled_at_any_step_leaves_nothing(
 
 async def _settle(processes: Processes, idle: set[int]) -> None:
     deadline = time.monotonic() + 20
-    while (left := set(await asyncio.to_thread(processes.all)) - idle) and time.monotonic() < deadline:
+    while (left := set(await asyncio.to_thread(processes.all)) - idle) and time.monotonic() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     assert left == set()
 
@@ -188,7 +189,7 @@ def test_it_ends_by_itself_unless_extended(
             await (await other.attach(attached.id)).extend(100)
             await other.close()
             await short.exited()
-            while await short.status() != "gone":
+            while await short.status() != "gone":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.3)
             assert await longer.status() == "running"
@@ -254,8 +255,7 @@ def test_a_lost_keeper_loses_its_sandboxes_and_is_replaced(
 
 def cmdline(pid: int) -> bytes:
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import SandboxUnsupported
@@ -15,7 +14,12 @@ from agent_env.plugin.sandbox import HostImage, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
 
 if TYPE_CHECKING:
-    from conftest import EnvFolder, Processes  # type: ignore[import-not-found]
+    from collections.abc import Callable
+
+    from agent_env.plugin.sandbox import BuildContext
+
+    EnvFolder = Callable[..., BuildContext]
+    Processes = Any
 
 LOOK = """
 import json, os, socket, sys
@@ -41,7 +45,7 @@ def test_hides_home_secrets_other_sandboxes_and_the_network(
 ) -> None:
     secret = tmp_path / "credentials"
     secret.write_text("top secret")
-    hidden = [str(secret), "/etc/shadow", "/var", "/run/docker.sock", os.path.expanduser("~/.bashrc"), str(state_dir)]
+    hidden = [str(secret), "/etc/shadow", "/var", "/run/docker.sock", str(Path.home() / ".bashrc"), str(state_dir)]
 
     async def play(port: int) -> None:
         async with ProcessProvider(state_dir=state_dir, isolation="namespace") as provider:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -16,11 +17,11 @@ from agent_env.sandboxes.process.provider import ProcessProvider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from agent_env.plugin.sandbox import BuildContext, Isolation
     from agent_env.sandboxes.process.sandbox import ProcessSandbox
-    from conftest import Processes  # type: ignore[import-not-found]
+
+    Processes = Any
 
 
 async def facts(sandbox: ProcessSandbox) -> list[str]:
@@ -53,7 +54,7 @@ def test_children_share_an_interpreter_and_nothing_else(
                 assert await asyncio.gather(*map(card, boxes)) == [200] * 10
                 await asyncio.gather(*(box.close() for box in boxes))
             assert len(numbers) == 50
-            kept = b"".join(path.read_bytes() for path in state_dir.rglob("*.json"))
+            kept = b"".join(path.read_bytes() for path in state_dir.rglob("*.json"))  # noqa: ASYNC240
             assert b'"s0"' not in kept
 
     asyncio.run(play())
@@ -63,7 +64,12 @@ def test_one_that_crashes_does_not_hurt_the_others(
     prefork_folder: Callable[[], BuildContext], state_dir: Path, isolation: Isolation, processes: Processes
 ) -> None:
     image = prefork_folder()
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "crash", "arguments": {}}}
+    call: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "crash", "arguments": {}},
+    }
 
     async def play() -> None:
         async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
@@ -103,8 +109,7 @@ def test_a_lost_zygote_is_retryable_and_replaced(
 
 def cmdline(pid: int) -> bytes:
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
 

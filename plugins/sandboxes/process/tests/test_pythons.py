@@ -9,7 +9,7 @@ import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import BuildFailed
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_env.plugin.sandbox import BuildContext, Isolation
-    from conftest import EnvFolder, Processes  # type: ignore[import-not-found]
+
+    EnvFolder = Callable[..., BuildContext]
+    Processes = Any
 
 
 def add_package(folder: Path, version: str = "1.0") -> None:
@@ -38,6 +40,11 @@ def add_package(folder: Path, version: str = "1.0") -> None:
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         wheel.writestr(f"{info}/RECORD", "")
+
+
+def no_uv(program: str) -> str | None:
+    assert program == "uv"
+    return None
 
 
 def with_requirements(image: BuildContext) -> BuildContext:
@@ -57,7 +64,7 @@ def test_builds_once_and_runs_in_it(
     tool: str,
 ) -> None:
     if tool == "pip":
-        monkeypatch.setattr("agent_env.sandboxes.process.pythons.shutil.which", lambda _: None)
+        monkeypatch.setattr("agent_env.sandboxes.process.pythons.shutil.which", no_uv)
         if isolation == "namespace":
             pytest.skip("isolation and the tool that builds have nothing to do with each other")
     elif shutil.which("uv") is None:
@@ -178,7 +185,8 @@ def test_core_wheel_holds_the_running_core() -> None:
 
 def test_what_is_installed(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("agentenv-core\nnumpy==1\n")
-    text = "-r more.txt  # more\nAgentEnv_Core[server] >= 0.1\n./local\nagentenv-core-tools\n-c limits.txt\nhttpx \\\n  >=1\n"
+    text = "-r more.txt  # more\nAgentEnv_Core[server] >= 0.1\n./local\nagentenv-core-tools\n-c limits.txt\n"
+    text += "httpx \\\n  >=1\n"
     lines, core = installed(tmp_path, text)
     assert lines == [
         "numpy==1",
@@ -208,11 +216,9 @@ def test_the_digest_depends_on_what_is_said_only(lines: list[str]) -> None:
 def test_the_digest_sees_included_and_local_files(tmp_path: Path) -> None:
     add_package(tmp_path)
     (tmp_path / "more.txt").write_text("numpy==1\n")
-    for text, change in (
-        ("-r more.txt\n", lambda: (tmp_path / "more.txt").write_text("numpy==2\n")),
-        ("./dice_faces-1.0-py3-none-any.whl\n", lambda: (tmp_path / "dice_faces-1.0-py3-none-any.whl").write_text("x")),
-    ):
+    package = tmp_path / "dice_faces-1.0-py3-none-any.whl"
+    for text, file in (("-r more.txt\n", tmp_path / "more.txt"), (f"./{package.name}\n", package)):
         before = digest(tmp_path, text)
         assert digest(tmp_path, text) == before
-        change()
+        file.write_text("numpy==2\n")
         assert digest(tmp_path, text) != before

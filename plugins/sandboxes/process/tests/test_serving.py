@@ -14,8 +14,11 @@ from agent_env.plugin.sandbox import HostImage, ImageRef, Resources, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
 
 if TYPE_CHECKING:
-    from agent_env.plugin.sandbox import Endpoint, Isolation
-    from conftest import EnvFolder  # type: ignore[import-not-found]
+    from collections.abc import Callable
+
+    from agent_env.plugin.sandbox import BuildContext, Endpoint, Isolation
+
+    EnvFolder = Callable[..., BuildContext]
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -71,7 +74,7 @@ def test_environment_is_explicit(
             assert "'PLAIN': 'p1'" in text
             assert "'TOKEN': 'given-secret'" in text
             assert (await sandbox.exec(["sh", "-c", "echo $SOME_API_KEY$TOKEN"])).stdout == "given-secret\n"
-            kept = b"".join(path.read_bytes() for path in state_dir.rglob("*.json"))
+            kept = b"".join(path.read_bytes() for path in state_dir.rglob("*.json"))  # noqa: ASYNC240
             assert b"p1" in kept
             assert b"given-secret" not in kept
             assert "given-secret" not in repr(sandbox) + repr(sandbox.launch)

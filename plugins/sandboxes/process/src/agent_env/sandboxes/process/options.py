@@ -17,7 +17,6 @@ class ProcessOptions(BaseModel):
         state_dir: folder for the sandboxes' private folders; short, because a unix socket's path holds 107 bytes.
             Default: ``AGENTENV_STATE_DIR``, else a folder of the user in the temp directory.
         cache_dir: folder for built Python environments. Default: ``AGENTENV_CACHE_DIR``, else the user's cache.
-        memory_mb: memory limit of every sandbox that asks for none itself; needs a writable cgroup.
         file_mb: largest file that a process may write, in MiB.
         open_files: most open files of a process.
         cpu_s: CPU seconds after which a process is killed: a backstop, not a scheduler.
@@ -33,7 +32,6 @@ class ProcessOptions(BaseModel):
     isolation: Literal["auto", "none", "namespace"] = "auto"
     state_dir: Path | None = None
     cache_dir: Path | None = None
-    memory_mb: int | None = Field(default=None, gt=0)
     file_mb: int = Field(default=1024, gt=0)
     open_files: int = Field(default=4096, gt=15)
     cpu_s: int = Field(default=86400, gt=0)
