@@ -97,24 +97,25 @@ def test_detaching_leaves_the_session_alive(serve: Any, raw: Any, rpc: Any, worl
     asyncio.run(main(serve()))
 
 
-def test_a_session_that_nobody_uses_ends(serve: Any, raw: Any, rpc: Any, world: Any, until: Any, call: Any) -> None:
+def test_a_session_that_nobody_uses_ends(serve: Any, raw: Any, rpc: Any, world: Any, until: Any) -> None:
     async def main(url: str) -> None:
         async with rpc(url) as ask:
-            idle = (await ask("openenv/session/create", split="single", index=0))["result"]["session_id"]
             held = (await ask("openenv/session/create"))["result"]["session_id"]
-            busy = (await ask("openenv/session/create", split="single", index=0))["result"]["session_id"]
-            await ask("tools/list", session_id=idle)
             async with raw(url, f"/ws?session_id={held}") as ws:
                 await ws.reset()
-                long = {"name": "slow", "arguments": {"seconds": 1.5}}
+                busy = (await ask("openenv/session/create", split="single", index=0))["result"]["session_id"]
+                long = {"name": "slow", "arguments": {"seconds": 3}}
                 running = asyncio.create_task(ask("tools/call", session_id=busy, **long))
-                await until(lambda: world.left() == 2)  # the idle one went
+                idle = (await ask("openenv/session/create", split="single", index=0))["result"]["session_id"]
+                assert (await ask("tools/list", session_id=idle))["result"]["tools"]
+                await until(lambda: world.deploys == 3)
+                await until(lambda: world.left() == 2)  # the idle one went, neither the held nor the busy one
+                assert (await ask("tools/list", session_id=idle))["error"]["code"] == -32602
                 assert (await running)["result"]["data"] == "slept "
                 assert (await ws.call("add", a=1, b=1))["type"] == "observation"
-                assert (await ask("tools/list", session_id=idle))["error"]["code"] == -32602
             await until(lambda: world.left() == 0)
 
-    asyncio.run(main(serve(session_lease=0.5)))
+    asyncio.run(main(serve(session_lease=1.0)))
 
 
 def test_tools_without_a_session(serve: Any, rpc: Any, world: Any) -> None:
