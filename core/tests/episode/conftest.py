@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from agent_env.bundle import load_bundle
-from agent_env.bundle.steps.criteria import ResponseContains
 from agent_env.episode import Engine
 from agent_env.plugin.tools import ToolSpec
 from agent_env.registry import Registry
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from agent_env.episode import Episode
 
 Step = dict[str, Any]
-
-KIND = "type" if "type" in ResponseContains.model_fields else "criterion"  # TODO
 
 ECHO = '''
 import os, sys, time
@@ -160,7 +157,7 @@ class Steps:
         "type": "agent_prompt_response_verifier",
         "id": "reply",
         "prompt_id": "prompt_agent",
-        "criteria": [{KIND: "response_contains", "needles": ["hello"]}],
+        "criteria": [{"type": "response_contains", "needles": ["hello"]}],
     }
     grade: ClassVar[Step] = {
         "type": "env_outcome_verifier",
@@ -260,6 +257,7 @@ def serve(tmp_path: Path) -> Any:
                 if not descendants(os.getpid()) - before:
                     break
                 await asyncio.sleep(0.02)
+        assert [str(path) for path in state.rglob("root")] == []
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others
 
@@ -270,9 +268,3 @@ def serve(tmp_path: Path) -> Any:
 def processes() -> Callable[[], set[int]]:
     """``processes()``: those below this one."""
     return lambda: descendants(os.getpid())
-
-
-@pytest.fixture
-def kind() -> str:
-    """The key of a criterion's type."""
-    return KIND

@@ -41,8 +41,8 @@ def failed(outcome: Outcome) -> Failure:
 def graded(bundle: Build, steps: Any) -> Callable[[str], Build]:
     """A bundle whose verifier has this text."""
 
-    def make(verify: str, **changes: Any) -> Build:
-        return bundle.env().verifier(verify).task(steps.deploy, steps.ask, {**steps.grade, **changes})
+    def make(verify: str, *, prefork: bool = False, **changes: Any) -> Build:
+        return bundle.env(prefork=prefork).verifier(verify).task(steps.deploy, steps.ask, {**steps.grade, **changes})
 
     return make
 
@@ -83,9 +83,10 @@ def test_the_verifier_reads_the_conversation(graded: Any, serve: Serve) -> None:
     asyncio.run(play())
 
 
-def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve, processes: Any) -> None:
+@pytest.mark.parametrize("prefork", [False, True])
+def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve, prefork: bool, processes: Any) -> None:
     async def play() -> None:
-        async with serve(graded(SAID)) as engine:
+        async with serve(graded(SAID, prefork=prefork)) as engine:
             one = episode(engine)
             await one.start()
             handle = one._run.env("echo")
@@ -108,15 +109,15 @@ def _host_pid(inner: int, processes: Callable[[], set[int]]) -> int:
     for pid in processes():
         status = Path(f"/proc/{pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("NSpid:"))
-        command = Path(f"/proc/{pid}/cmdline").read_text()
-        if int(line.split()[-1]) == inner and "server.py" in command and "bwrap" not in command:
+        if int(line.split()[-1]) == inner and "bwrap" not in Path(f"/proc/{pid}/cmdline").read_text():
             return pid
     raise AssertionError(f"no process {inner}")
 
 
-def test_an_env_that_dies_in_a_call(graded: Any, serve: Serve) -> None:
+@pytest.mark.parametrize("prefork", [False, True])
+def test_an_env_that_dies_in_a_call(graded: Any, serve: Serve, prefork: bool) -> None:
     async def play() -> None:
-        async with serve(graded(SAID)) as engine:
+        async with serve(graded(SAID, prefork=prefork)) as engine:
             one = episode(engine)
             await one.start()
             with pytest.raises(EpisodeFailed) as error:

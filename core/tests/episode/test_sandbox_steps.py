@@ -36,12 +36,12 @@ def play(
     return asyncio.run(run())
 
 
-def probes(kind: str, *criteria: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    rows = [{kind: item.pop("is"), **item} for item in map(dict, criteria)]
+def probes(*criteria: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    rows = [{"type": item.pop("is"), **item} for item in map(dict, criteria)]
     return {"type": "verify_sandbox", "id": "probe", "sandbox_name": "box", "criteria": rows, **fields}
 
 
-def test_files_and_commands_of_a_sandbox(bundle: Build, steps: Any, serve: Serve, kind: str) -> None:
+def test_files_and_commands_of_a_sandbox(bundle: Build, steps: Any, serve: Serve) -> None:
     bundle.artifact("greeting", hello_txt="well, hello\n", check_sh="grep -q hello hello.txt\n")
     bundle.task(
         BOX,
@@ -53,7 +53,6 @@ def test_files_and_commands_of_a_sandbox(bundle: Build, steps: Any, serve: Serve
         },
         steps.ask,
         probes(
-            kind,
             {"is": "probe_file_exists", "paths": ["hello.txt", "/app/greeting/check.sh"]},
             {"is": "probe_dir_exists", "paths": ["/app"]},
             {"is": "probe_file_contains", "paths": ["hello.txt"], "expected": "^well, h.l+o"},
@@ -66,12 +65,11 @@ def test_files_and_commands_of_a_sandbox(bundle: Build, steps: Any, serve: Serve
     assert (outcome.failure, outcome.scores) == (None, {"probe": 1.0})
 
 
-def test_probes_that_do_not_pass_are_rows(bundle: Build, steps: Any, serve: Serve, kind: str) -> None:
+def test_probes_that_do_not_pass_are_rows(bundle: Build, steps: Any, serve: Serve) -> None:
     bundle.task(
         BOX,
         steps.ask,
         probes(
-            kind,
             {"is": "bash_cmd_succeeds", "bash_cmd": "true"},
             {"is": "probe_file_exists", "paths": ["nope"]},
             {"is": "probe_dir_exists", "paths": ["/nope"]},
@@ -86,7 +84,7 @@ def test_probes_that_do_not_pass_are_rows(bundle: Build, steps: Any, serve: Serv
     assert (outcome.failure, outcome.scores) == (None, {"probe": 0.2})
 
 
-def test_the_agents_own_sandbox_has_a_shell(bundle: Build, steps: Any, serve: Serve, kind: str) -> None:
+def test_the_agents_own_sandbox_has_a_shell(bundle: Build, steps: Any, serve: Serve) -> None:
     bundle.artifact("notes", a_txt="first\n", b_txt="second\n").artifact(
         "count",
         count_py="""
@@ -96,7 +94,7 @@ def test_the_agents_own_sandbox_has_a_shell(bundle: Build, steps: Any, serve: Se
             return {"args": input["args"], "words": Path("/loaded/a.txt").exists()}
         """,
     )
-    probe = probes(kind, {"is": "probe_file_contains", "paths": ["out.txt"], "expected": "first"}, base_dir="/loaded")
+    probe = probes({"is": "probe_file_contains", "paths": ["out.txt"], "expected": "first"}, base_dir="/loaded")
     del probe["sandbox_name"]
     bundle.task(
         {"type": "deploy_agent", "agent_name": "me"},
@@ -124,14 +122,14 @@ def test_the_agents_own_sandbox_has_a_shell(bundle: Build, steps: Any, serve: Se
     assert outcome.facts.tool_calls == 7
 
 
-def test_a_script_runs_in_a_sandbox_and_its_value_is_kept(bundle: Build, steps: Any, serve: Serve, kind: str) -> None:
+def test_a_script_runs_in_a_sandbox_and_its_value_is_kept(bundle: Build, steps: Any, serve: Serve) -> None:
     bundle.artifact(
         "script",
         run_py="""
         import helper
         def run(input):
             print("aside")
-            if input["args"] == [2]:
+            if input["args"]["n"] == 2:
                 open("/tmp/made.txt", "w").write(helper.WORD)
             return {"got": input["args"], "results": input["results"]}
         """,
@@ -139,30 +137,30 @@ def test_a_script_runs_in_a_sandbox_and_its_value_is_kept(bundle: Build, steps: 
     )
     bundle.task(
         BOX,
-        {"type": "run_code", "id": "plain", "script_artifact_id": "script", "args": [1]},
-        {"type": "run_code", "id": "inside", "script_artifact_id": "script", "sandbox_name": "box", "args": [2]},
+        {"type": "run_code", "id": "plain", "script_artifact_id": "script", "args": {"n": 1}},
+        {"type": "run_code", "id": "inside", "script_artifact_id": "script", "sandbox_name": "box", "args": {"n": 2}},
         steps.ask,
-        probes(kind, {"is": "probe_file_contains", "paths": ["tmp/made.txt"], "expected": "made"}, base_dir="/"),
+        probes({"is": "probe_file_contains", "paths": ["tmp/made.txt"], "expected": "made"}, base_dir="/"),
     )
 
     async def act(episode: Episode) -> None:
-        plain: dict[str, Any] = {"got": [1], "results": {}}
-        assert episode._run.results == {"plain": plain, "inside": {"got": [2], "results": {"plain": plain}}}
+        plain: dict[str, Any] = {"got": {"n": 1}, "results": {}}
+        assert episode._run.results == {"plain": plain, "inside": {"got": {"n": 2}, "results": {"plain": plain}}}
 
     assert play(serve, bundle, act).scores == {"probe": 1.0}
 
 
-def test_a_script_that_fails_fails_the_reset(bundle: Build, steps: Any, serve: Serve, kind: str) -> None:
+def test_a_script_that_fails_fails_the_reset(bundle: Build, steps: Any, serve: Serve) -> None:
     bundle.artifact("script", run_py="def run(input):\n    raise OSError('no data')")
-    check = probes(kind, {"is": "bash_cmd_succeeds", "bash_cmd": "true"})
+    check = probes({"is": "bash_cmd_succeeds", "bash_cmd": "true"})
     bundle.task(BOX, {"type": "run_code", "script_artifact_id": "script", "sandbox_name": "box"}, steps.ask, check)
     with pytest.raises(EpisodeFailed, match=r"env: step 'run_code': .*OSError: no data"):
         play(serve, bundle)
 
 
-def test_a_container_is_refused_where_there_is_none(bundle: Build, steps: Any, serve: Serve, kind: str) -> None:
+def test_a_container_is_refused_where_there_is_none(bundle: Build, steps: Any, serve: Serve) -> None:
     box = {**BOX, "sandbox_mode": "container", "image": "docker.io/library/python:3.11-slim", "port": 80}
-    bundle.task(box, steps.ask, probes(kind, {"is": "bash_cmd_succeeds", "bash_cmd": "true"}))
+    bundle.task(box, steps.ask, probes({"is": "bash_cmd_succeeds", "bash_cmd": "true"}))
     with pytest.raises(EpisodeFailed, match="deploy: step 'deploy_sandbox': sandbox 'box'") as error:
         play(serve, bundle)
     assert not error.value.failure.retryable

@@ -244,12 +244,12 @@ def scored(in_process: Any, bundle: Build, reply: str, **options: Any) -> Outcom
     return outcome
 
 
-def test_replies_are_judged_by_needles_and_patterns(bundle: Build, steps: Any, in_process: Any, kind: str) -> None:
+def test_replies_are_judged_by_needles_and_patterns(bundle: Build, steps: Any, in_process: Any) -> None:
     criteria = [
-        {kind: "response_contains", "needles": ["sell", "18"], "weight": 2},
-        {kind: "response_regex_present", "pattern": "^plan: .*end$"},
-        {kind: "response_regex_present", "pattern": "SELL", "flags": ["IGNORECASE"]},
-        {kind: "response_contains", "needles": ["sell", "never"]},
+        {"type": "response_contains", "needles": ["sell", "18"], "weight": 2},
+        {"type": "response_regex_present", "pattern": "^plan: .*end$"},
+        {"type": "response_regex_present", "pattern": "SELL", "flags": ["IGNORECASE"]},
+        {"type": "response_contains", "needles": ["sell", "never"]},
     ]
     verifier = {**steps.reply, "criteria": criteria, "score_aggregator": "weighted_average"}
     bundle.env().task(steps.deploy, steps.ask, verifier)
@@ -257,8 +257,8 @@ def test_replies_are_judged_by_needles_and_patterns(bundle: Build, steps: Any, i
     assert outcome.scores == {"reply": 0.8}
 
 
-def test_aggregates_join_the_rows_of_other_verifiers(bundle: Build, steps: Any, in_process: Any, kind: str) -> None:
-    many = [{kind: "response_contains", "needles": [word]} for word in ("a", "b", "c")]
+def test_aggregates_join_the_rows_of_other_verifiers(bundle: Build, steps: Any, in_process: Any) -> None:
+    many = [{"type": "response_contains", "needles": [word]} for word in ("a", "b", "c")]
     bundle.env().verifier("").task(
         steps.deploy,
         steps.ask,
