@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_env.errors import AgentEnvError
 from agent_env.plugin.trainer import RowSettings
+from agent_env.testing.standin import StandInModel, say
+from agent_env.training.miles import agent
 from agent_env.training.miles.adapter import MilesAdapter
 
 if TYPE_CHECKING:
@@ -83,6 +85,26 @@ def test_one_task_of_each_toolset_is_played(serve: Any, tmp_path: Path) -> None:
             await MilesAdapter().write_rows(served.url, tmp_path / "data", RowSettings())
             assert deploys == 1
             await served.quiet()
+
+    asyncio.run(main())
+
+
+def test_tasks_with_a_seed_placeholder(serve: Any, bundle: Path, rows: Any) -> None:
+    async def main() -> None:
+        file = bundle / "tasks" / "find.json"
+        file.write_text(file.read_text().replace("xyzzy", "word-<seed>"))
+
+        def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+            return say("word-7")
+
+        async with serve() as served, StandInModel(reply) as model:
+            row = (await rows(served.url))["eval"][0]
+            row["metadata"]["seed"] = 7
+            result = await agent.run(model.open_session(), row["messages"], {}, row["metadata"])
+            assert result["reward"] == 1.0
+            del row["metadata"]["seed"]
+            result = await agent.run(model.open_session(), row["messages"], {}, row["metadata"])
+            assert "<seed>" in result["agentenv_failure"]
 
     asyncio.run(main())
 

@@ -11,6 +11,9 @@ from agent_env.rollout.opening import Target, close_quietly, open_episode
 from agent_env.rollout.session import connect as connect_openenv
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_env.plugin.tools import ToolSpec
     from agent_env.plugin.trainer import RowSettings
     from agent_env.rollout.session import Connect
 
@@ -39,18 +42,29 @@ class Toolsets:
         return self._known[toolset]
 
     async def _list(self, split: str, task: dict[str, Any]) -> str:
-        target = Target(self._url, split, int(task["index"]), token=self._token)
-        deadline = time.monotonic() + self._settings.reset_timeout
         try:
-            opened = await open_episode(
-                target, None, connect=self._connect, deadline=deadline, list_timeout=self._settings.tool_timeout
-            )
             try:
-                specs = await opened.session.list_tools(timeout=self._settings.tool_timeout)
-            finally:
-                await close_quietly(opened.session)
+                specs = await self._play(split, task, None)
+            except EpisodeFailed as error:
+                if "<seed>" not in str(error):
+                    raise
+                specs = await self._play(split, task, 0)  # any seed has the same tools
         except EpisodeFailed as error:
             raise AgentEnvError(f"the tools of task {task['id']!r} could not be listed: {error}") from error
         except TimeoutError as error:
             raise AgentEnvError(f"the tools of task {task['id']!r} were not listed in time") from error
         return json.dumps([spec.openai() for spec in specs], ensure_ascii=False)
+
+    async def _play(self, split: str, task: dict[str, Any], seed: int | None) -> Sequence[ToolSpec]:
+        timeout = self._settings.tool_timeout
+        opened = await open_episode(
+            Target(self._url, split, int(task["index"]), seed=seed, token=self._token),
+            None,
+            connect=self._connect,
+            deadline=time.monotonic() + self._settings.reset_timeout,
+            list_timeout=timeout,
+        )
+        try:
+            return await opened.session.list_tools(timeout=timeout)
+        finally:
+            await close_quietly(opened.session)
