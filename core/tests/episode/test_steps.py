@@ -219,7 +219,7 @@ def test_scripts_see_arguments_the_env_and_earlier_results(bundle: Build, steps:
     assert first["args"] == {"x": 1}
     assert first["results"] == {}
     assert first["env"]["mcp_url"] == first["env"]["url"] + "/mcp"
-    assert seen[2][1].args[0] == {"args": None, "results": {"a": 1, "kept": 2}}
+    assert seen[2][1].args[0] == {"args": {}, "results": {"a": 1, "kept": 2}}
 
 
 # -- verifiers --------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ async def run_run_code(step: RunCode, episode: EpisodeRun) -> None:
     """
     services = episode.services
     artifact = services.bundle.artifact(step.script_artifact_id)
-    value: dict[str, Any] = {"args": step.args, "results": dict(episode.results)}
+    value: dict[str, Any] = {"args": {} if step.args is None else step.args, "results": dict(episode.results)}
     request = CodeRequest(
         folder=artifact.path,
         file=entry(artifact, step.script_file),
