@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from agent_env.bundle.steps.fields import Many, NotPlayed, Part, Positive, Text, Version  # noqa: TC001, TC002 pydantic reads them
 from agent_env.plugin.step import StepModel
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
 
 class ArtifactName(Part):
@@ -85,7 +85,7 @@ class RunCode(StepModel):
     entrypoint: Text = "run"
     script_artifact_version: Version = None
     script_file: Text | None = None
-    args: dict[str, Any] | None = None
+    args: JsonValue = None
     result_id: Text | None = None
     timeout_seconds: Positive | None = None
     env_id: Text | None = None
