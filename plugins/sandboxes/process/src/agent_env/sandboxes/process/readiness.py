@@ -27,6 +27,7 @@ URL = "http://localhost"
 _FIRST_DELAY = 0.02
 _MOST_DELAY = 0.1
 _GROWTH = 1.25
+_FIRST_LOOK = 0.1
 _PROBE_TIMEOUT = 5.0
 _TAIL = 4096
 
@@ -105,11 +106,19 @@ class _Relay:
         self._folder = folder
         self._link = link
         self._asked = False
+        # The kernel walks its whole socket table for a look: seldom, and not while most servers still start.
+        self._pause = _FIRST_LOOK
+        self._next_look = asyncio.get_running_loop().time() + self._pause
 
     def path(self) -> str | None:
         """The unix socket that leads to the server's port; None until it listens."""
         path = str(self._folder / "sock" / "r")
         if not self._asked:
+            now = asyncio.get_running_loop().time()
+            if now < self._next_look:
+                return None
+            self._pause *= _GROWTH
+            self._next_look = now + self._pause
             inside = children(self._held.pid)
             if not inside or self._port not in listening(inside[0]):
                 return None
