@@ -135,6 +135,15 @@ def test_a_reply_without_a_call_ends_the_open_turn_and_later_turns_end_empty(pla
     assert played.result.end_reason == "no_call"
 
 
+@pytest.mark.parametrize("faults", [None, {1: Fault.context()}])
+def test_a_turn_that_nobody_replied_to_ends_empty(play: Any, faults: Any) -> None:
+    episodes = FakeEpisodes(prompts=["One?", "Two?", "Three?"])
+    settings = Settings(max_turns=1 if faults is None else 3, reset_timeout=5)
+    reply = calls(("end_turn", {"response": "a"}), content="first words")
+    asyncio.run(play(episodes, script(reply), settings=settings, faults=faults))
+    assert episodes.sessions[0].responses == ["a", "", ""]
+
+
 def test_after_max_turns_the_last_calls_are_played_and_the_episode_is_scored(play: Any) -> None:
     episodes = FakeEpisodes({"look": lambda: "a wall"})
     settings = Settings(max_turns=2, reset_timeout=5)

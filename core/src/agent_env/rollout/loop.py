@@ -150,8 +150,10 @@ class Rollout:
                 break
             ended = await player.play(calls, response, lambda text: self._end_turn(session, text))
             if ended is not None:
-                self._finish(ended, "end_turn")
-                return
+                if ended.done:
+                    self._finish(ended, "end_turn")
+                    return
+                response = ""  # nobody replied to the next turn yet
         turn = await self._end_turn(session, response)
         while not turn.done:
             turn = await self._end_turn(session, "")

@@ -36,7 +36,7 @@ class Player:
     async def play(
         self, calls: Sequence[Call], content: str, end_turn: Callable[[str], Awaitable[TurnReply]]
     ) -> TurnReply | None:
-        """Play ``calls``; returns the episode's end when an ``end_turn`` among them brought it.
+        """Play ``calls``; returns what the ``end_turn`` among them was answered, `None` when there was none.
 
         Args:
             calls: the calls of one reply.
@@ -62,7 +62,7 @@ class Player:
                 self._answer(call, "The episode is over." if ended.done else _next_prompt(ended))
             else:
                 self._answer(call, await self._run(call.name, call.arguments.value))
-        return ended if ended is not None and ended.done else None
+        return ended
 
     async def _run(self, name: str, arguments: dict[str, Any]) -> str:
         self._clock.start_tool()
