@@ -213,10 +213,9 @@ def test_a_provider_that_does_not_start_says_so_and_is_closed(two_envs: Build, r
     async def play() -> None:
         provider = Cloud()
         provider.broken_start = SandboxUnavailable("the engine is down")
-        engine = Engine(two_envs.load(), registry=registry, sandbox=provider)
         with pytest.raises(SandboxUnavailable, match="engine is down"):
-            await engine.start()
-        await engine.close()
+            async with Engine(two_envs.load(), registry=registry, sandbox=provider):
+                raise AssertionError("it started")
         assert provider.calls == ["start", "close"]
 
     asyncio.run(play())
