@@ -25,6 +25,7 @@ from agent_env.plugin.sandbox import BuildContext, CodeRequest, SandboxSpec
 from agent_env.sandboxes.process.bwrap import find
 from agent_env.sandboxes.process.probe import http_status
 from agent_env.sandboxes.process.provider import ProcessProvider
+from cpu import CpuMeter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,10 +45,13 @@ if __name__ == "__main__":
 HEALTH = "/.well-known/agent-env.json"
 
 
-def cpu() -> tuple[float, float]:
-    """CPU seconds of this process and of the children that it waited for, with theirs."""
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime, others.ru_utime + others.ru_stime
+METER = CpuMeter("process-start")
+
+
+def own_cpu() -> float:
+    """CPU seconds of this process."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return own.ru_utime + own.ru_stime
 
 
 def env_folder(top: Path, *, prefork: bool) -> Path:
@@ -80,20 +84,16 @@ async def bare(top: Path, runs: int) -> None:
 FLOOR: dict[str, float] = {}
 
 
-async def measure(
-    name: str, once: Callable[[], Awaitable[None]], runs: int, close: Callable[[], Awaitable[None]] | None = None
-) -> None:
+async def measure(name: str, once: Callable[[], Awaitable[None]], runs: int) -> None:
     await once()
-    own, others = cpu()
+    own, everything = own_cpu(), METER.seconds()
     times: list[float] = []
     for _ in range(runs):
         start = time.perf_counter()
         await once()
         times.append(1000 * (time.perf_counter() - start))
-    own = cpu()[0] - own
-    if close is not None:
-        await close()
-    spent = 1000 * (own + cpu()[1] - others) / runs
+    own, everything = own_cpu() - own, METER.seconds() - everything
+    spent = 1000 * everything / runs
     times.sort()
     p50, p95 = statistics.median(times), times[int(0.95 * (runs - 1))]
     FLOOR.setdefault("p50", p50)
@@ -103,7 +103,6 @@ async def measure(
 
 
 async def provider_case(name: str, top: Path, folder: Path, isolation: str, runs: int, *, code: bool = False) -> None:
-    """CPU of keepers counts whole, their start included: it is spread over the runs."""
     with tempfile.TemporaryDirectory(prefix="ae-") as state:
         provider = ProcessProvider(state_dir=Path(state), isolation=isolation)
         await provider.prepare(BuildContext(folder))
@@ -115,7 +114,7 @@ async def provider_case(name: str, top: Path, folder: Path, isolation: str, runs
             else:
                 await (await provider.create(SandboxSpec(image=BuildContext(folder)))).close()
 
-        await measure(name, once, runs, provider.close)
+        await measure(name, once, runs)
         await provider.close()
 
 
@@ -135,6 +134,8 @@ async def side_by_side(folder: Path, isolation: str, runs: int) -> None:
 
 
 async def main(runs: int) -> None:
+    METER.enter(os.getpid())
+    print(f"CPU from {METER.how}")
     works = (await find())[0] is not None
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
@@ -153,4 +154,7 @@ async def main(runs: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=30)
-    asyncio.run(main(parser.parse_args().runs))
+    try:
+        asyncio.run(main(parser.parse_args().runs))
+    finally:
+        METER.close()
