@@ -12,6 +12,7 @@ def agentenv_commands() -> list[CommandInfo]:
         CommandInfo("bundle check", "Say everything that is wrong in a bundle", "agent_env.cli.bundle_check:command"),
         CommandInfo("bundle list", "List a bundle's splits, tasks and toolsets", "agent_env.cli.bundle_list:command"),
         CommandInfo("bundle new", "Write a small bundle that rehearses", "agent_env.cli.bundle_new:command"),
+        CommandInfo("parse", "Show what a tool-call parser sees in a reply", "agent_env.cli.parse:command"),
         CommandInfo(
             "plugins list", "List installed plugins and what is wrong with them", "agent_env.cli.plugins_list:command"
         ),
