@@ -130,7 +130,7 @@ class FakeParser(ToolCallParser):
                 try:
                     attempts.append(CallAttempt(CallStatus.OK, name, json.loads(raw), line, (0, len(line))))
                 except ValueError:
-                    attempts.append(CallAttempt(CallStatus.INVALID_JSON, name, None, line, (0, len(line))))
+                    attempts.append(CallAttempt(CallStatus.INVALID_JSON, None, None, line, (0, len(line))))
         content = "\n".join(line for line in text.splitlines() if not line.startswith("CALL "))
         return ParsedReply(content, None, tuple(attempts))
 

@@ -23,11 +23,13 @@ class Call:
         id: what the answer refers to.
         name: the tool, ``""`` when the reply names none.
         arguments: the arguments, or why there are none.
+        broken: a parser could not read the call as a whole, perhaps not even its name.
     """
 
     id: str
     name: str
     arguments: Arguments
+    broken: bool = False
 
 
 def read_calls(message: dict[str, Any]) -> list[Call]:
@@ -53,19 +55,24 @@ def _read_call(item: object) -> Call:
 
 def calls_of_attempts(attempts: Sequence[CallAttempt]) -> list[Call]:
     """The calls that one of our parsers read from the text; a broken attempt says what is wrong with it."""
-    return [Call(new_call_id(), attempt.name or "", _attempt_arguments(attempt)) for attempt in attempts]
+    return [_call_of_attempt(attempt) for attempt in attempts]
 
 
-def _attempt_arguments(attempt: CallAttempt) -> Arguments:
+def _call_of_attempt(attempt: CallAttempt) -> Call:
+    name = attempt.name or ""
     if attempt.status in {CallStatus.OK, CallStatus.UNKNOWN_TOOL}:
-        return read_arguments(attempt.arguments if attempt.arguments is not None else {})
-    words = {
-        CallStatus.INVALID_JSON: "its arguments are not valid JSON",
-        CallStatus.UNCLOSED_BLOCK: "it was not closed",
-        CallStatus.MISSING_NAME: "it names no tool",
-        CallStatus.INVALID_ARGUMENTS: "its arguments do not fit the tool",
-    }.get(attempt.status, "its form is broken")
-    return Arguments(None, f"The call could not be read: {words}. It was not run; send it again.")
+        return Call(new_call_id(), name, read_arguments(attempt.arguments if attempt.arguments is not None else {}))
+    words = _WORDS.get(attempt.status, "its form is broken")
+    problem = f"The call could not be read: {words}. It was not run; send it again."
+    return Call(new_call_id(), name, Arguments(None, problem), broken=True)
+
+
+_WORDS = {
+    CallStatus.INVALID_JSON: "its arguments are not valid JSON",
+    CallStatus.UNCLOSED_BLOCK: "it was not closed",
+    CallStatus.MISSING_NAME: "it names no tool",
+    CallStatus.INVALID_ARGUMENTS: "its arguments do not fit the tool",
+}
 
 
 def new_call_id() -> str:

@@ -50,7 +50,7 @@ class Player:
         for call in calls:
             if ended is not None:
                 self._answer(call, OVER)
-            elif call.name not in self._names:
+            elif call.name not in self._names and not call.broken:
                 self._result.unknown_calls += 1
                 known = ", ".join(self._names) or "none"
                 self._answer(call, f"There is no tool named {call.name!r}. The tools are: {known}.")
