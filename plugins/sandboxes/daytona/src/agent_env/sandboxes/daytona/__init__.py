@@ -1,0 +1,1 @@
+"""Sandboxes of Daytona. See the README of this distribution."""
