@@ -337,3 +337,39 @@ def test_a_start_under_another_kind_of_error_still_cleans_up(
             await _settle(processes, idle)
 
     asyncio.run(play())
+
+
+def test_grace_lets_a_server_say_goodbye(
+    env_folder: EnvFolder, state_dir: Path, isolation: Isolation, processes: Processes, tmp_path: Path
+) -> None:
+    body = """
+import signal
+def bye(number, frame):
+    import urllib.request, time
+    print("bye", flush=True)
+    time.sleep(0.2)
+    os._exit(5)
+signal.signal(signal.SIGTERM, bye)
+"""
+
+    async def play() -> None:
+        async with ProcessProvider(state_dir=state_dir, isolation=isolation, grace_s=20) as provider:
+            sandbox = await provider.create(SandboxSpec(image=env_folder(body)))
+            await sandbox.close()
+            assert await sandbox.exit_code() == 5
+
+    asyncio.run(play())
+
+
+def test_one_that_ignores_sigterm_is_killed(
+    env_folder: EnvFolder, state_dir: Path, isolation: Isolation, processes: Processes
+) -> None:
+    body = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+    async def play() -> None:
+        async with ProcessProvider(state_dir=state_dir, isolation=isolation, grace_s=0.2) as provider:
+            sandbox = await provider.create(SandboxSpec(image=env_folder(body)))
+            await sandbox.close()
+            assert await sandbox.exit_code() == 137
+
+    asyncio.run(play())

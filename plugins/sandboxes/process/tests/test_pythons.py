@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agent_env.errors import BuildFailed
+from agent_env.errors import BuildFailed, SandboxUnavailable
 from agent_env.plugin.sandbox import SandboxSpec
 from agent_env.sandboxes.process.corewheel import core_wheel
 from agent_env.sandboxes.process.provider import ProcessProvider
@@ -157,6 +157,26 @@ def test_a_cancelled_build_leaves_nothing(
     asyncio.run(play())
     left = [path for path in (cache / "pythons").iterdir() if path.suffix != ".lock"]
     assert left == [] or (left[0] / ".agentenv-complete").exists()
+
+
+def test_closing_during_a_build_is_no_cancellation_of_who_waits(
+    env_folder: EnvFolder, state_dir: Path, tmp_path: Path, processes: Processes
+) -> None:
+    image = with_requirements(env_folder())
+
+    async def play() -> None:
+        provider = ProcessProvider(state_dir=state_dir, cache_dir=tmp_path / "cache")
+        started = asyncio.Event()
+        prepare = asyncio.create_task(provider.prepare(image, progress=lambda _: started.set()))
+        await started.wait()
+        create = asyncio.create_task(provider.create(SandboxSpec(image=image)))
+        await asyncio.sleep(0.01)
+        await provider.close()
+        for task in (prepare, create):
+            with pytest.raises(SandboxUnavailable, match="clos"):
+                await task
+
+    asyncio.run(play())
 
 
 def test_keys_of_the_server_do_not_reach_build_scripts(

@@ -44,6 +44,20 @@ def test_serves(env_folder: EnvFolder, state_dir: Path, isolation: Isolation, tc
     asyncio.run(play())
 
 
+def test_works_on_the_loop_of_the_server(env_folder: EnvFolder, state_dir: Path, isolation: Isolation) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def play() -> None:
+        async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
+            for tcp in (False, True):
+                sandbox = await provider.create(SandboxSpec(image=env_folder(tcp=tcp)))
+                assert "MCP_PORT" in await get(await sandbox.endpoint())
+                assert (await sandbox.exec(["cat"], stdin=b"x")).stdout == "x"
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(play())
+
+
 def test_relay_carries_large_bodies_and_many_clients(
     env_folder: EnvFolder, state_dir: Path, need_bubblewrap: None
 ) -> None:

@@ -14,6 +14,7 @@ from agent_env.sandboxes.process.warm import Unfit, Warm, WarmPool, module_of
 
 if TYPE_CHECKING:
     import itertools
+    from collections.abc import Callable
     from pathlib import Path
 
     from agent_env.plugin.sandbox import Isolation, SandboxSpec
@@ -45,8 +46,14 @@ class Forks:
         """What a forked child has: one namespace with its siblings, or nothing."""
         return "shared" if self._planner.bubblewrap is not None else "none"
 
-    async def zygote(self, spec: SandboxSpec, settings: EnvSettings, interpreter: str) -> Warm | None:
-        """The zygote for a spec; None when the env is to be spawned instead."""
+    async def zygote(
+        self,
+        spec: SandboxSpec,
+        settings: EnvSettings,
+        interpreter: str,
+        progress: Callable[[str], None] | None = None,
+    ) -> Warm | None:
+        """The zygote for a spec; None when the env is to be spawned instead, which is said once."""
         if not (isinstance(spec.image, BuildContext) and settings.prefork and self._options.prefork):
             return None
         if spec.command not in {None, settings.command}:
@@ -64,7 +71,10 @@ class Forks:
         except Unfit as why:
             if str(image.path) not in self._said:
                 self._said.add(str(image.path))
-                _log.warning("env %r asks for prefork and is spawned instead: %s", image.path.name, why)
+                text = f"{image.path.name}: asks for prefork and is spawned instead: {why}"
+                _log.warning("%s", text)
+                if progress is not None:
+                    progress(text)
             return None
 
     async def _start_zygote(

@@ -148,6 +148,7 @@ class Planner:
         return Plan(
             {
                 "op": "spawn",
+                "wrapped": isolated,
                 "argv": self._command(launch, folder, argv, launch.workdir, context) if argv else [],
                 "env": env,
                 "cwd": "/" if isolated else workdir,

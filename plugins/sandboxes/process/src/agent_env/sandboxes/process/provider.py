@@ -123,7 +123,7 @@ class ProcessProvider(SandboxProvider):
         _, planner, forks, _ = await self._ready()
         settings, interpreter = await planner.resolve(image, progress)
         if settings is not None:  # a zygote's imports are not part of the first episode
-            await forks.zygote(SandboxSpec(image=image), settings, interpreter)
+            await forks.zygote(SandboxSpec(image=image), settings, interpreter, progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> ProcessSandbox:
         if self._closed:

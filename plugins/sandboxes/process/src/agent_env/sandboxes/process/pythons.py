@@ -15,7 +15,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_env.errors import BuildFailed
+from agent_env.errors import BuildFailed, SandboxUnavailable
 from agent_env.sandboxes.process.corewheel import core_wheel
 from agent_env.sandboxes.process.requirements import digest, installed
 
@@ -77,6 +77,10 @@ class Pythons:
         try:
             # One that waits may be cancelled; the others still want the environment.
             return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():  # by `close`, not by whoever waits here
+                raise SandboxUnavailable("the process provider is closing", provider="process") from None
+            raise
         finally:
             if progress is not None and progress in listeners:
                 listeners.remove(progress)

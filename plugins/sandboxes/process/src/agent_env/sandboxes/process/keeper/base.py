@@ -43,6 +43,7 @@ class Box:
     pid: int = 0
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
     grace: float = 0.0
+    wrapped: bool = False
     of: str | None = None
     log: RingLog | None = None
     pipe: int = -1
@@ -284,10 +285,20 @@ class Keeper:
             self.kill_strays()
             self._remove(box)
         elif box.grace > 0:
-            procs.kill_group(box.pid, signal.SIGTERM)
+            self._ask_to_end(box)
             self._stopping[box.id] = time.monotonic() + box.grace
         else:
             procs.kill_tree(box.pid)
+
+    @staticmethod
+    def _ask_to_end(box: Box) -> None:
+        """SIGTERM; with bubblewrap to what runs inside, because bubblewrap's own end is a SIGKILL for all."""
+        if box.wrapped:
+            for init in procs.children(box.pid):
+                for pid in procs.children(init):
+                    procs.kill(pid, signal.SIGTERM)
+        else:
+            procs.kill_group(box.pid, signal.SIGTERM)
 
     def end_commands(self, sandbox_id: str) -> None:
         """End the commands that run in a sandbox."""

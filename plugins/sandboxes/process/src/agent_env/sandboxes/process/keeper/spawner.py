@@ -37,7 +37,13 @@ class Spawner(Keeper):
             super().handle(op, message, fds)
 
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
-        box = Box(message["id"], message["dir"], meta=message["meta"], grace=message["grace"])
+        box = Box(
+            message["id"],
+            message["dir"],
+            meta=message["meta"],
+            grace=message["grace"],
+            wrapped=message.get("wrapped", False),
+        )
         try:
             make_folders(str(box.dir), message["folders"])
             if message.get("kids"):
