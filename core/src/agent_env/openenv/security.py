@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import ipaddress
 import logging
@@ -22,6 +24,8 @@ logger = logging.getLogger("agent_env.openenv")
 
 _OPEN_PATH = "/health"
 _SCHEME = b"bearer "
+_DRAIN_S = 2.0
+_DRAIN_BYTES = 4 * 1024 * 1024
 _UNPROVEN = '{"detail":"a valid token is needed: send it as \\"Authorization: Bearer <token>\\""}'
 _FOREIGN = '{"detail":"web pages of other origins are refused; a server with a token takes them"}'
 
@@ -113,21 +117,48 @@ class GuardMiddleware:
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._guard.max_body
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > limit:
-                await _answer(send, 413, f'{{"detail":"the body is larger than {limit} bytes"}}')
-                return
+        if any(
+            name == b"content-length" and value.isdigit() and int(value) > limit for name, value in scope["headers"]
+        ):
+            await self._too_large(receive, send)
+            return
         read = 0
+        started = False
 
         async def counted() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
             if read > limit:  # chunked: no length was announced
-                return {"type": "http.disconnect"}
+                raise _TooLarge
             return message
 
-        await self._app(scope, counted, send)
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, counted, watched)
+        except _TooLarge:
+            if not started:
+                await self._too_large(receive, send)
+
+    async def _too_large(self, receive: Receive, send: Send) -> None:
+        # A client that is still sending would meet a closed connection instead of the answer.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                drained = 0
+                while drained < _DRAIN_BYTES:
+                    message = await receive()
+                    drained += len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        break
+        await _answer(send, 413, f'{{"detail":"the body is larger than {self._guard.max_body} bytes"}}')
+
+
+class _TooLarge(Exception):
+    """A body without an announced length went over the limit."""
 
 
 def _path(scope: Scope) -> str:
