@@ -18,7 +18,7 @@ from agent_env.errors import (
     UsageError,
 )
 from agent_env.plugin import SandboxInfo, hookimpl
-from agent_env.plugin.sandbox import BuildContext, Capabilities, SandboxProvider
+from agent_env.plugin.sandbox import BuildContext, Capabilities, ImageRef, SandboxProvider
 from agent_env.registry import Registry
 from pydantic import BaseModel
 
@@ -228,5 +228,31 @@ def test_an_episode_waits_for_the_preparation(two_envs: Build, registry: Registr
             with pytest.raises(EpisodeFailed):
                 await engine.episode(engine.bundle.task("all", 0)).start()
             assert provider.calls.index("prepare echo") < provider.calls.index("create echo")
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("where", ["artifact", "elsewhere"])
+def test_the_image_of_a_sandbox_is_an_artifact_or_a_name(
+    bundle: Build, steps: Any, registry: Registry, where: str
+) -> None:
+    bundle.env()
+    bundle.artifact("box", Dockerfile="FROM scratch\n")
+    name = "box" if where == "artifact" else "docker.example.com/team/box:1"
+    sandbox = {"type": "deploy_sandbox", "sandbox_name": "b", "sandbox_mode": "container", "image": name, "port": 80}
+    bundle.task(sandbox, steps.ask, steps.reply)
+
+    async def play() -> None:
+        provider = Cloud()
+        async with Engine(bundle.load(), registry=registry, sandbox=provider) as engine:
+            with pytest.raises(EpisodeFailed):
+                await engine.episode(engine.bundle.task("all", 0)).start()
+        assert provider.spec is not None
+        image = provider.spec.image
+        if where == "artifact":
+            assert isinstance(image, BuildContext)
+            assert image.path == bundle.path / "artifacts" / "box"
+        else:
+            assert image == ImageRef(name)
 
     asyncio.run(play())

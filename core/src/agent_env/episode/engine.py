@@ -91,6 +91,8 @@ class Engine:
         Raises:
             SandboxError: the provider cannot work here.
         """
+        for step_type in {step.type for template in self.bundle.templates.values() for step in template.steps}:
+            self._services.step_run(step_type)  # imported now, not on the event loop during the first episode
         await self._services.deployer.start(self.bundle, progress=progress)
 
     async def prepared(self) -> None:

@@ -13,6 +13,7 @@ from agent_env.plugin.sandbox import ImageRef, Resources, SandboxSpec
 if TYPE_CHECKING:
     from agent_env.bundle.steps.deploy import DeployEnv, DeploySandbox, ResetEnv
     from agent_env.episode.run import EpisodeRun
+    from agent_env.plugin.sandbox import Image
 
 DEFAULT_DISK_GB = 10
 DEFAULT_CPU = 1.0
@@ -66,7 +67,7 @@ async def run_deploy_sandbox(step: DeploySandbox, episode: EpisodeRun) -> None:
     )
     plain = machine(step.sandbox_name, episode.id, resources=resources, ttl_s=step.ttl_seconds)
     spec = SandboxSpec(
-        image=ImageRef(step.image) if step.image is not None else plain.image,
+        image=plain.image if step.image is None else _named_image(step.image, episode),
         serves=False,
         env=step.env_vars or {},
         resources=resources,
@@ -80,3 +81,11 @@ async def run_deploy_sandbox(step: DeploySandbox, episode: EpisodeRun) -> None:
         raise SandboxUnsupported(f"sandbox {step.sandbox_name!r}: {error}", provider=error.provider) from error
     episode.adopt(sandbox)
     episode.sandboxes[step.sandbox_name] = sandbox
+
+
+def _named_image(name: str, episode: EpisodeRun) -> Image:
+    """The image of a bundle's artifact of this name or id, else the image of this name."""
+    for artifact in episode.services.bundle.artifacts.values():
+        if artifact.image is not None and name in {artifact.name, artifact.id}:
+            return artifact.image
+    return ImageRef(name)
