@@ -103,6 +103,8 @@ class Engine:
         place = sum(message["role"] == "assistant" for message in body["messages"])
         finish = self.finishes.get(str(place))
         self.chats += 1
+        if finish == "hang":
+            await asyncio.sleep(8)
         if finish == "502":
             del self.finishes[str(place)]
             return Answer.json({"error": "gone"}, 502)
@@ -151,8 +153,7 @@ async def play(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     generate = load("miles.rollout.generate_hub.agentic_tool_call.generate")
     async_rm, batched_async_rm = load("miles.rollout.rm_hub.async_rm"), load("miles.rollout.rm_hub.batched_async_rm")
     load_function = load("miles.utils.misc.load_function")
-    make_sample = load("miles.utils.types.Sample")
-    aborted = make_sample.Status.ABORTED
+    aborted = load("miles.utils.types.Sample").Status.ABORTED
 
     tokenizer = make_tokenizer(folder)
     engine = Engine(tokenizer, job["replies"], job.get("finishes") or {})
@@ -195,11 +196,14 @@ async def play(job: dict[str, Any], folder: Path) -> dict[str, Any]:
             await asyncio.sleep(0.01)
         args.session_server_ports = [running.servers[0].sockets[0].getsockname()[1]]
         args.session_server_instance_ids = {}
-        row = job["row"]
+        data = folder / "rows.jsonl"
+        data.write_text(json.dumps(job["row"]) + "\n")
+        keys = {"prompt_key": "messages", "tool_key": "tools", "metadata_key": "metadata"}
+        (row,) = load("miles.utils.data.Dataset")(str(data), tokenizer, None, None, **keys).samples
 
         async def one(index: int) -> Any:
-            fields = copy.deepcopy({"prompt": row["messages"], "metadata": row["metadata"]})
-            sample = make_sample(group_index=0, index=index, **fields)
+            sample = copy.deepcopy(row)
+            sample.group_index, sample.index = 0, index
             sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "max_new_tokens": 4096, "no_stop_trim": True}
             state = Namespace(args=args)
             output = await generate(make_input(state=state, sample=sample, sampling_params=sampling, evaluation=False))
@@ -214,7 +218,12 @@ async def play(job: dict[str, Any], folder: Path) -> dict[str, Any]:
                     member.reward = await async_rm(args, member)
             return got
 
-        group = await asyncio.gather(*(one(index) for index in range(job["samples"])))
+        playing = asyncio.gather(*(one(index) for index in range(job["samples"])))
+        if "hang" in engine.finishes.values():
+            while engine.chats < job["hanging_chats"]:  # noqa: ASYNC110  the engine counts
+                await asyncio.sleep(0.05)
+            await load("miles.utils.misc.call_agent_abort_hook")(args)
+        group = await playing
         verdicts: dict[str, Any] = {
             name: vars(call_dynamic_filter(load_function(f"agent_env.training.miles.agent.{name}"), args, group))
             for name in ("keep_scored_groups", "keep_scored_groups_counted", "keep_trainable_groups")
@@ -246,7 +255,7 @@ async def play(job: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read ``{row, session, samples, replies, finishes?, max_seq_len?}``, play, print the result as the last line."""
+    """Read ``{row, session, samples, replies, finishes?, …}``, play, print the result as the last line."""
     logging.basicConfig(level=logging.ERROR)
     stub_vision()
     job = json.loads(sys.stdin.read())

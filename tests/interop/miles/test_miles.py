@@ -121,3 +121,12 @@ def test_failed_rollouts_are_dropped(
     assert result["verdicts"]["keep_scored_groups_counted"] == {"keep": False, "reason": reason}
     assert result["verdicts"]["keep_scored_groups"]["keep"] is False
     assert result["verdicts"]["keep_trainable_groups"]["keep"] is False
+
+
+@pytest.mark.parametrize("session", ["v1", "v2"])
+def test_the_abort_hook_ends_rollouts(tmp_path: Path, session: str) -> None:
+    job = {"session": session, "replies": [LOOK, SUBMIT, DONE], "finishes": {"1": "hang"}, "hanging_chats": 4}
+    result = asyncio.run(play(tmp_path, {}, **job))
+    for sample in [sample for got in result["group"] for sample in got]:
+        assert sample["metadata"]["agentenv_failure"].startswith("aborted: ")
+    assert result["verdicts"]["keep_scored_groups_counted"] == {"keep": False, "reason": "failed_aborted"}
