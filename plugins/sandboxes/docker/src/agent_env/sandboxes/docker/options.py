@@ -18,7 +18,7 @@ class DockerOptions(BaseModel):
             container share, no network at all; ``tunnel`` = through the connection to the engine, no network at all;
             ``port`` = a port published on 127.0.0.1, on one bridge without traffic between containers;
             ``auto`` = ``socket`` when the engine runs on this machine, else ``tunnel``.
-        network: for sandboxes that ask for nothing themselves: ``none`` = no way out, ``open`` = out through the bridge.
+        network: for sandboxes that ask for nothing themselves: ``none`` = no way out, ``open`` = through the bridge.
         cpu: CPUs of a sandbox that asks for none itself; no limit without it.
         memory_mb: memory of a sandbox that asks for none itself; no limit without it.
         pids: most processes of a sandbox that asks for none itself.

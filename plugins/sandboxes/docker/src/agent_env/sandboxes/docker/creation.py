@@ -1,0 +1,237 @@
+"""Creating a container: all or nothing, and safe to cancel at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from agent_env.errors import SandboxError, SandboxGone, SandboxUnsupported
+from agent_env.plugin import lease
+from agent_env.sandboxes.docker import containers, labels, networks, plan, state
+from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
+from agent_env.sandboxes.docker.readiness import NoPython, Reach, wait_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from agent_env.plugin.sandbox import Endpoint, SandboxSpec
+    from agent_env.sandboxes.docker.engine import Engine
+    from agent_env.sandboxes.docker.images import Facts, Images
+    from agent_env.sandboxes.docker.labels import About, Found
+    from agent_env.sandboxes.docker.options import DockerOptions
+    from agent_env.sandboxes.docker.plan import Machine, Way
+    from agent_env.sandboxes.docker.tasks import Tasks
+
+log = logging.getLogger("agent_env.sandboxes.docker")
+T = TypeVar("T")
+
+_LOST_WAITS = (0.5, 2.0, 5.0)
+_MOST_ATTEMPTS = 6
+Network = Literal["none", "open", "host"]
+
+
+@dataclass(slots=True)
+class Made:
+    """A container that runs, and how to reach it."""
+
+    found: Found
+    facts: Facts
+    read_only: bool
+    endpoint: Endpoint | None
+    reach: Reach | None
+
+
+class _Again(Exception):
+    """The attempt failed for a reason that was mended; the next may work."""
+
+
+class _Ticket:
+    """What an attempt has begun, so that it can be ended whatever is known of it."""
+
+    def __init__(self, create_id: str, tasks: Tasks) -> None:
+        self.create_id = create_id
+        self.folder = False
+        self.begun = False
+        self.reach: Reach | None = None
+        self._tasks = tasks
+        self.pending: asyncio.Task[Any] | None = None
+
+    async def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """A request that runs to its end even when the caller is cancelled: only then is known what it made."""
+        self.begun = True
+        task = self.pending = self._tasks.start(work, "docker create")
+        return await asyncio.shield(task)
+
+
+class Creator:
+    """Makes containers for one provider."""
+
+    def __init__(
+        self, engine: Engine, images: Images, options: DockerOptions, root: Path, tasks: Tasks, machine: Machine
+    ) -> None:
+        self.machine = machine
+        self._engine = engine
+        self._images = images
+        self._options = options
+        self._root = root
+        self._tasks = tasks
+        self._slots = asyncio.Semaphore(options.max_starts)
+        self._by_port: set[str] = set()
+        self._idle: dict[str, int] = {}
+        self._init = True
+        self._bridge = networks.Bridge(engine, root)
+
+    async def create(self, spec: SandboxSpec, *, network: Network | None = None) -> Made:
+        """A container whose server answers, where it has one.
+
+        Raises:
+            SandboxError: the subclass says what happened.
+        """
+        plan.refuse(spec, self._options, self.machine)
+        for left in range(_MOST_ATTEMPTS, -1, -1):
+            facts = await self._images.get(spec.image)
+            way: Way = "port" if facts.id in self._by_port else self.machine.way
+            chosen: Network = network or spec.network or self._options.network
+            if way == "port" and spec.serves and chosen == "none":
+                if spec.network == "none":
+                    raise self._no_way(spec, facts)
+                chosen = "open"
+            try:
+                return await self._attempt(spec, facts, way, chosen)
+            except NoPython as error:
+                if not self.machine.local or way != "socket":
+                    raise self._no_way(spec, facts) from error
+                self._by_port.add(facts.id)
+            except _Again as error:
+                if left == 0 or error.__cause__ is None:
+                    raise self._refused(spec, error.__cause__) from error
+        raise SandboxUnsupported(f"{spec.label}: not created after {_MOST_ATTEMPTS} attempts", provider=NAME)
+
+    def _no_way(self, spec: SandboxSpec, facts: Facts) -> SandboxUnsupported:
+        return SandboxUnsupported(
+            f"{spec.label}: the server of image {facts.name} listens on TCP only and the image has no Python that "
+            "could lead to it without a network; make it listen on the unix socket AGENTENV_UDS, add Python to the "
+            "image, or use the option docker.endpoint=port with an engine on this machine",
+            provider=NAME,
+        )
+
+    @staticmethod
+    def _refused(spec: SandboxSpec, error: BaseException | None) -> SandboxError:
+        if isinstance(error, EngineError):
+            return to_error(error, f"{spec.label}: create")
+        return SandboxUnsupported(f"{spec.label}: create: {error}", provider=NAME)
+
+    # -- one attempt --------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, spec: SandboxSpec, facts: Facts, way: Way, network: Network) -> Made:
+        ticket = _Ticket(lease.new_id(), self._tasks)
+        try:
+            return await self._make(ticket, spec, facts, way, network)
+        except asyncio.CancelledError:
+            # Raised at once; what was begun is ended by a task that the provider waits for.
+            self._tasks.start(self._abandon(ticket), f"docker abandon {ticket.create_id}")
+            raise
+        except BaseException:
+            await asyncio.shield(self._tasks.start(self._abandon(ticket), f"docker abandon {ticket.create_id}"))
+            raise
+
+    async def _make(self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, way: Way, network: Network) -> Made:
+        create_id = ticket.create_id
+        read_only = plan.is_read_only(spec, facts, self._options)
+        if network == "open" or way == "port":
+            await self._bridge.ready()
+        async with self._slots:
+            about = plan.about(spec, facts, self.machine, way, str(self._root / create_id))
+            if about.way in {"socket", "tunnel"}:
+                await asyncio.to_thread(state.new_folder, self._root, create_id)
+                ticket.folder = True
+            container, made_labels = await self._start(ticket, spec, facts, about, network)
+        found = labels.read(container, made_labels, (), "running")
+        if found is None:
+            raise SandboxUnsupported(f"{spec.label}: the engine lost the labels", provider=NAME)
+        if not spec.serves:
+            return Made(found, facts, read_only, None, None)
+        reach = ticket.reach = Reach(self._engine, found.id, about, str(self._root / create_id / "t"))
+        endpoint = await wait_ready(self._engine, found.id, reach, spec)
+        return Made(found, facts, read_only, endpoint, reach)
+
+    async def _start(
+        self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, about: About, network: Network
+    ) -> tuple[str, dict[str, str]]:
+        now = time.time()
+        made_labels = {
+            **labels.write(ticket.create_id, spec.label, spec.labels, now, now + spec.ttl_s),
+            **labels.about_label(about),
+        }
+        idle = plan.idle_commands(spec.ttl_s)
+        nth = self._idle.get(facts.id, 0)
+        body = plan.container(
+            spec,
+            facts,
+            about,
+            self._options,
+            labels=made_labels,
+            network=network,
+            init=self._init,
+            idle=idle[min(nth, len(idle) - 1)],
+        )
+        name = labels.name_of(ticket.create_id)
+        try:
+            call = self._engine.call("POST", "containers/create", params={"name": name}, body=body)
+            answer = await ticket.do(call)
+            container = str(answer["Id"])
+            await ticket.do(self._engine.call("POST", f"containers/{container}/start"))
+        except EngineError as error:
+            raise self._mended(spec, facts, error, more_idle=nth + 1 < len(idle)) from error
+        return container, made_labels
+
+    def _mended(self, spec: SandboxSpec, facts: Facts, error: EngineError, *, more_idle: bool) -> Exception:
+        """The error of an attempt, `_Again` where the next one may work."""
+        text = error.message.lower()
+        missing = "executable file not found" in text or "no such file or directory" in text
+        if error.status == 404 and "no such image" in text:
+            self._images.forget(spec.image)
+            return _Again(error.message)
+        if error.status == 404 and "no such container" in text:
+            return SandboxGone(
+                f"{spec.label}: its container was removed from outside while it was created", provider=NAME
+            )
+        if "docker-init" in text and self._init:
+            self._init = False
+            return _Again(error.message)
+        if "bind source path does not exist" in text and self.machine.way == "socket":
+            log.warning("the Docker engine does not see this server's files: its containers are reached by tunnel")
+            self.machine = replace(self.machine, way="tunnel", local=False)
+            return _Again(error.message)
+        if "network agentenv" in text and "not found" in text:
+            self._bridge.forget()
+            return _Again(error.message)
+        if missing and not spec.serves:
+            if more_idle:
+                self._idle[facts.id] = self._idle.get(facts.id, 0) + 1
+                return _Again(error.message)
+            return SandboxUnsupported(
+                f"{spec.label}: the image {facts.name} has neither `sleep` nor Python to stay alive with", provider=NAME
+            )
+        return to_error(error, f"{spec.label}: create")
+
+    async def _abandon(self, ticket: _Ticket) -> None:
+        """End whatever an attempt has begun, also what the engine has not answered for yet."""
+        if ticket.reach is not None:
+            await ticket.reach.close()
+        if ticket.begun:
+            lost = False
+            if ticket.pending is not None:
+                await asyncio.wait([ticket.pending])
+                error = None if ticket.pending.cancelled() else ticket.pending.exception()
+                lost = isinstance(error, EngineError) and error.status == 0
+            await containers.remove(self._engine, labels.name_of(ticket.create_id))
+            for delay in _LOST_WAITS if lost else ():
+                await asyncio.sleep(delay)
+                await containers.remove(self._engine, labels.name_of(ticket.create_id))
+        if ticket.folder:
+            await asyncio.to_thread(state.remove_folder, self._root, ticket.create_id)
