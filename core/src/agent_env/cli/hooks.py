@@ -13,9 +13,11 @@ def agentenv_commands() -> list[CommandInfo]:
         CommandInfo("bundle list", "List a bundle's splits, tasks and toolsets", "agent_env.cli.bundle_list:command"),
         CommandInfo("bundle new", "Write a small bundle that rehearses", "agent_env.cli.bundle_new:command"),
         CommandInfo("parse", "Show what a tool-call parser sees in a reply", "agent_env.cli.parse:command"),
+        CommandInfo("plugins check", "Run a plugin's conformance checks", "agent_env.cli.plugins_check:command"),
         CommandInfo(
             "plugins list", "List installed plugins and what is wrong with them", "agent_env.cli.plugins_list:command"
         ),
+        CommandInfo("plugins new", "Write a package with a plugin that works", "agent_env.cli.plugins_new:command"),
         CommandInfo(
             "rehearse", "Play a bundle as a trainer would, with a stand-in model", "agent_env.cli.rehearse:command"
         ),

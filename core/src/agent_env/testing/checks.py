@@ -25,7 +25,7 @@ CHECKS: Final[dict[str, str]] = {
     "sandbox": "agent_env.testing.sandbox_checks:SandboxChecks",
     "reward": "agent_env.testing.reward_checks:RewardChecks",
     "parser": "agent_env.testing.parser_checks:ParserChecks",
-    "trainer": "agent_env.testing.trainer_checks:TrainerChecks",
+    "trainer": "agent_env.testing.rehearsal_checks:TrainerChecks",
     "step": "agent_env.testing.step_checks:StepChecks",
 }
 """By kind, the import string of its `Checks` class."""
@@ -85,9 +85,8 @@ class Checks:
         """The checks by name."""
         found: dict[str, Callable[..., object]] = {}
         for base in reversed(cls.__mro__):
-            for name, value in vars(base).items():
-                if name.startswith("test_") and callable(value):
-                    found[name] = value
+            tests = {name: value for name, value in vars(base).items() if name.startswith("test_") and callable(value)}
+            found.update(tests)
         return found
 
 

@@ -30,8 +30,8 @@ class Suite(Checks):
             found: object = inspect.getattr_static(cls, name)
             if found is not standard and not _expected_to_fail(found):
                 raise TypeError(
-                    f"{cls.__name__} overrides the standard test {name}: a standard test may only be marked as known to "
-                    f'fail, with @pytest.mark.xfail(reason="...") on a method that calls super().{name}()'
+                    f"{cls.__name__} overrides the standard test {name}: a standard test may only be marked as known "
+                    f'to fail, with @pytest.mark.xfail(reason="...") on a method that calls super().{name}()'
                 )
 
 
