@@ -13,6 +13,7 @@ from agent_env.sandboxes.process import identity
 from agent_env.sandboxes.process.keeper.files import write_json
 
 SOCKET_PATH_LIMIT = 107
+MEMORY_FOLDER_BYTES = 1024**3
 
 
 def state_root(option: Path | None) -> Path:
@@ -26,7 +27,7 @@ def state_root(option: Path | None) -> Path:
     elif os.environ.get("AGENTENV_STATE_DIR"):
         root = Path(os.environ["AGENTENV_STATE_DIR"])
     else:
-        root = Path(tempfile.gettempdir()) / f"agentenv-{os.getuid()}"
+        root = (_memory_folder() or Path(tempfile.gettempdir())) / f"agentenv-{os.getuid()}"
     root = Path(os.path.abspath(root))  # noqa: PTH100 - no symlink is resolved: the path has to stay short
     if len(os.fsencode(root)) + len("/12345678/12345678/kids/12345678/sock/s") > SOCKET_PATH_LIMIT:
         raise SandboxUnsupported(
@@ -46,6 +47,19 @@ def state_root(option: Path | None) -> Path:
             provider="process",
         )
     return root
+
+
+def _memory_folder() -> Path | None:
+    """A folder in memory that is large enough: an episode makes and removes ten files, which a disk's journal delays."""
+    folder = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
+    try:
+        facts = os.statvfs(folder)
+    except OSError:
+        return None
+    large = facts.f_blocks * facts.f_frsize >= MEMORY_FOLDER_BYTES
+    # Tasks may run scripts of their own from there.
+    runs = not facts.f_flag & (os.ST_NOEXEC | os.ST_RDONLY)
+    return folder if large and runs and os.access(folder, os.W_OK | os.X_OK) else None
 
 
 def new_group(root: Path) -> Path:
