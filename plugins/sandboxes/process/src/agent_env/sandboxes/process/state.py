@@ -50,7 +50,7 @@ def state_root(option: Path | None) -> Path:
 
 
 def _memory_folder() -> Path | None:
-    """A folder in memory that is large enough: an episode makes and removes ten files, which a disk's journal delays."""
+    """A folder in memory, where it is large enough: a disk delays the files of an episode with its journal."""
     folder = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
     try:
         facts = os.statvfs(folder)
