@@ -157,5 +157,7 @@ def print_summary(done: Rehearsal) -> None:
     )
     for problem in done.left_out:
         console.print(Text(f"left out: {problem}", style="yellow"), soft_wrap=True)
+    for note in done.notes():
+        console.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
     for warning in done.warnings():
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)

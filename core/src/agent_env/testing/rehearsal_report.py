@@ -73,6 +73,18 @@ class Rehearsal:
             found.append(f"{text} ({count} episodes)" if count > 1 else text)
         return found
 
+    def notes(self) -> list[str]:
+        """What is worth knowing and no reason to stop."""
+        constant = 0
+        for group in self.groups:
+            rewards = [sample.reward for sample in group.samples if sample.reward is not None]
+            constant += len(rewards) > 1 and len(set(rewards)) == 1
+        if not constant:
+            return []
+        return [
+            f"the rewards of {constant} of {len(self.groups)} groups do not vary; a policy without chance does that"
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """The object that ``agentenv rehearse --json`` prints."""
         return {
