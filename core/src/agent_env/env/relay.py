@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from agent_env.env.relay_bytes import ByteRelay
 from agent_env.env.relay_http import HttpRelay
 from agent_env.env.transport import host_of
+from agent_env.plugin import reach
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -57,7 +58,9 @@ class Relay:
             sock.setblocking(False)
             sock.bind(("127.0.0.1", 0))
             await self._forwarder.listen(sock)
-            self.url = f"http://127.0.0.1:{sock.getsockname()[1]}{urlsplit(endpoint.url).path.rstrip('/')}"
+            base = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            self.url = base + urlsplit(endpoint.url).path.rstrip("/")
+            reach.publish(self.url, endpoint)
         except BaseException:
             sock.close()
             await self.close()
@@ -65,6 +68,7 @@ class Relay:
 
     async def close(self) -> None:
         """Stop listening and close every connection; idempotent."""
+        reach.withdraw(self.url)
         forwarder, self._forwarder = self._forwarder, None
         if forwarder is not None:
             await asyncio.shield(forwarder.close())

@@ -1,18 +1,21 @@
-"""The general form of `SandboxProvider.run_code`: a throw-away sandbox and ``exec``."""
+"""Running code of a bundle by ``exec``: the general form of `SandboxProvider.run_code`."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import io
 import json
+import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import CodeError
+from agent_env.plugin import reach
 from agent_env.plugin.sandbox import SandboxSpec
 
 if TYPE_CHECKING:
-    from agent_env.plugin.sandbox import CodeRequest, Image, SandboxProvider
-
-_FOLDER = "/agentenv/code"
-_RUNNER = "/agentenv/runner.py"
+    from agent_env.plugin.sandbox import CodeRequest, Image, Sandbox, SandboxProvider
 
 
 def request_json(request: CodeRequest, folder: str) -> bytes:
@@ -51,15 +54,48 @@ async def run_code_by_exec(provider: SandboxProvider, image: Image, request: Cod
         image=image, serves=False, network="open", ttl_s=request.timeout + 120, label=f"code {request.file}"
     )
     async with await provider.create(spec) as sandbox:
-        await sandbox.write(_RUNNER, request.runner.read_bytes())
-        await sandbox.upload(request.folder, _FOLDER)
-        done = await sandbox.exec(
-            ["python", _RUNNER],
-            stdin=request_json(request, _FOLDER),
-            timeout=request.timeout,
-            max_output=request.max_output,
-        )
+        return await run_code_in(sandbox, request)
+
+
+async def run_code_in(sandbox: Sandbox, request: CodeRequest) -> Any:
+    """Run ``request`` in a sandbox that has Python, by one command that leaves nothing behind.
+
+    Loopback URLs in the arguments that `agent_env.plugin.reach` knows lead to the same envs there.
+
+    Raises:
+        CodeError: the code failed, or what it wrote is not an answer; SandboxError: the sandbox did.
+    """
+    stdin = await asyncio.to_thread(_stdin, request)
+    done = await sandbox.exec(
+        ["python", "-c", _child()], cwd="/", stdin=stdin, timeout=request.timeout, max_output=request.max_output
+    )
     if done.exit_code != 0:
         tail = (done.stderr or done.stdout)[-2000:]
         raise CodeError(f"{request.file}: {request.function}() ended with exit code {done.exit_code}: {tail}")
+    if done.truncated:
+        raise CodeError(f"{request.file}: {request.function}() returned more than {request.max_output >> 20} MiB")
     return read_answer(done.stdout.encode(), request)
+
+
+@functools.cache
+def _child() -> str:
+    return Path(__file__).with_name("code_child.py").read_text(encoding="utf-8")
+
+
+def _stdin(request: CodeRequest) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.add(request.runner, "runner.py", recursive=False)
+        tar.add(request.folder, "code", filter=_code_only)
+    ways = reach.behind(request.args)
+    head = {
+        "tar": packed.tell(),
+        "reach": {url: {"url": to.url, "headers": dict(to.headers)} for url, to in ways.items()},
+    }
+    return json.dumps(head).encode() + b"\n" + packed.getvalue() + request_json(request, "")
+
+
+def _code_only(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if info.isdir():
+        return None if info.name.endswith("__pycache__") else info
+    return info if info.isreg() and info.name.endswith(".py") else None
