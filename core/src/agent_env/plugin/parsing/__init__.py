@@ -17,7 +17,7 @@ from agent_env.plugin.parsing.schema import decode_value
 from agent_env.plugin.parsing.tagged import TaggedCall, ValueTags, scan_value, tag_rest
 from agent_env.plugin.parsing.tagparser import TagParser
 from agent_env.plugin.parsing.tools import ToolTable
-from agent_env.plugin.parsing.walk import BlockParser, scan_section
+from agent_env.plugin.parsing.walk import BlockParser, cut_section, scan_section
 
 __all__ = [
     "FOREIGN_TAGS",
@@ -34,6 +34,7 @@ __all__ = [
     "Token",
     "ToolTable",
     "ValueTags",
+    "cut_section",
     "decode_json",
     "decode_value",
     "find_outside_strings",

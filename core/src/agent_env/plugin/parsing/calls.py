@@ -65,8 +65,8 @@ def read_arguments_text(text: str) -> tuple[dict[str, Any] | None, bool]:
     return arguments, decoded and whole
 
 
-def read_cut(text: str, allowed: str = "") -> tuple[Any, bool] | None:
-    """The JSON value of a block that was cut, when all of the value is there; else `None`.
+def read_cut(text: str, allowed: str = "") -> tuple[dict[str, Any], bool] | None:
+    """The JSON object of a block that was cut, when all of it is there; else `None`.
 
     Args:
         text: what stands in the block.
@@ -78,4 +78,6 @@ def read_cut(text: str, allowed: str = "") -> tuple[Any, bool] | None:
     except NotJson:
         return None
     rest = "".join(text[end:].split())
-    return (value, decoded) if allowed.startswith(rest) and isinstance(value, dict) else None
+    if not isinstance(value, dict) or not allowed.startswith(rest):
+        return None
+    return cast("dict[str, Any]", value), decoded

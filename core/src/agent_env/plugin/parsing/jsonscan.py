@@ -12,7 +12,7 @@ _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 _STRING_REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _VALUE_RUN = re.compile(rf'[^"{{}}\[\]]*+(?:{_STRING}[^"{{}}\[\]]*+)*+', re.DOTALL)
 _AFTER_STRING = ",:}]"
-_PATIENCE = 4096  # how far behind a tag that may end a broken string the string's end is looked for
+_PATIENCE = 512  # how far behind a tag that may end a broken string the string's end is looked for
 
 
 class _Runs(NamedTuple):
@@ -30,9 +30,7 @@ def _runs_of(firsts: str) -> _Runs:
         other = rf'[^"{stop}]*+'
         string = rf"{_STRING}(?=\s*+[{re.escape(_AFTER_STRING)}{stop}])"
         inside = rf'[^"\\{stop}]*+(?:\\.[^"\\{stop}]*+)*+'
-        _runs[firsts] = _Runs(
-            re.compile(rf"{other}(?:{string}{other})*+", re.DOTALL), re.compile(inside, re.DOTALL)
-        )
+        _runs[firsts] = _Runs(re.compile(rf"{other}(?:{string}{other})*+", re.DOTALL), re.compile(inside, re.DOTALL))
     return _runs[firsts]
 
 
@@ -72,10 +70,13 @@ def _leave_string(cursor: Cursor, quote: int, stops: Tags, follows: Tags) -> Sca
     at = quote + 1
     while True:
         cursor.steps += 1
-        match = inside.match(cursor.text, at)
+        if candidate is None:
+            match = inside.match(cursor.text, at)
+        else:
+            match = _STRING_REST.match(cursor.text, at, candidate.end + _PATIENCE + 1)
         at = match.end() if match is not None else at
         del match
-        if candidate is not None and at > candidate.end + _PATIENCE:
+        if candidate is not None and at >= candidate.end + _PATIENCE:
             return candidate
         mark = cursor.text[at : at + 1]
         if mark == '"':
@@ -89,7 +90,7 @@ def _leave_string(cursor: Cursor, quote: int, stops: Tags, follows: Tags) -> Sca
                 yield
                 continue
             return candidate
-        token = None if candidate is not None else (yield from cursor.tag_at(stops, at))
+        token = yield from cursor.tag_at(stops, at)
         if token is None:
             at += 1
             continue

@@ -103,9 +103,7 @@ class Reply:
             status = CallStatus.OK
         self.call(status, start, end, name, arguments)
 
-    def unclosed(
-        self, start: int, end: int, name: str | None = None, arguments: dict[str, Any] | None = None
-    ) -> None:
+    def unclosed(self, start: int, end: int, name: str | None = None, arguments: dict[str, Any] | None = None) -> None:
         """A block that has no end. When the prompt opened a think block that ends in it, all of it was reasoning."""
         if not self.thought and end == len(self._cursor.text):
             think_end = self._cursor.text.find("</think>", start)

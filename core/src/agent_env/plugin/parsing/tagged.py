@@ -20,10 +20,12 @@ class ValueTags:
         close_rest: what may stand behind that beginning.
         next: beginning of the tag of the next parameter.
         next_rest: what must stand behind that beginning to make it one.
+        next_end: tag that closes the name of the next parameter, in place of ``next_rest``.
         end: tag that closes the call; `None` where the wrapper's does.
         wrapper_end: tags that close the wrapper.
         begin: tags that begin another call or wrapper.
-        begin_next: tags of which one must follow those of ``begin``, white space between; empty = anything.
+        begin_next: tags of which one must follow those of ``begin``, white space between.
+        begin_name: class of the characters that end a name which stands between those two; `None` = no name does.
     """
 
     def __init__(
@@ -32,16 +34,19 @@ class ValueTags:
         close: str,
         close_rest: str = ">",
         following: str,
-        following_rest: str,
+        following_rest: str = "",
+        following_end: str | None = None,
         end: str | None,
         wrapper_end: tuple[str, ...],
         begin: tuple[str, ...],
-        begin_next: tuple[str, ...] = (),
+        begin_next: tuple[str, ...],
+        begin_name: str | None = None,
     ) -> None:
         self.close = close
         self.close_rest = re.compile(close_rest)
         self.next = following
         self.next_rest = re.compile(following_rest)
+        self.next_end = Tags(following_end) if following_end is not None else None
         self.end = end
         self.wrapper_end = wrapper_end
         self.begin = begin
@@ -49,7 +54,8 @@ class ValueTags:
         self.all = Tags(close, following, *ends, *wrapper_end, *begin)
         self.after_close = Tags(following, *(ends or wrapper_end), *wrapper_end)
         self.after_end = Tags(*wrapper_end, *begin)
-        self.begin_next = Tags(*begin_next) if begin_next else None
+        self.begin_next = Tags(*begin_next)
+        self.begin_name = re.compile(begin_name) if begin_name is not None else None
 
 
 class ValueEnd(NamedTuple):
@@ -84,16 +90,16 @@ def scan_value(cursor: Cursor, tags: ValueTags, start: int) -> Scan[ValueEnd]:
             return fallback or ValueEnd(len(cursor.text), len(cursor.text), "cut")
         at = token.end
         if token.tag == tags.close:
-            rest = yield from _rest(cursor, tags.close_rest, token.end)
-            if rest < 0:
+            tag = yield from tag_rest(cursor, tags.close_rest, token.end)
+            if tag is None:
                 continue
-            at = rest
+            at = rest = tag[2]
             if (yield from cursor.after_space(tags.after_close, rest)) is not None or (
                 yield from cursor.only_space_after(rest)
             ):
                 return ValueEnd(token.start, rest, "closed")
         elif token.tag == tags.next:
-            if (yield from _rest(cursor, tags.next_rest, token.end)) >= 0:
+            if (yield from _is_next(cursor, tags, token)):
                 return ValueEnd(token.start, token.start, "open")
         elif token.tag == tags.end:
             if (yield from cursor.after_space(tags.after_end, token.end)) is not None or (
@@ -103,36 +109,42 @@ def scan_value(cursor: Cursor, tags: ValueTags, start: int) -> Scan[ValueEnd]:
             fallback = fallback or ValueEnd(token.start, token.start, "open")
         elif token.tag in tags.wrapper_end:
             fallback = fallback or ValueEnd(token.start, token.start, "open")
-        elif fallback is not None or (yield from _begins(cursor, tags, token)):
+        elif (yield from _begins(cursor, tags, token)):
             return fallback or ValueEnd(token.start, token.start, "cut")
+
+
+def _is_next(cursor: Cursor, tags: ValueTags, token: Token) -> Scan[bool]:
+    """Whether the beginning of a parameter's tag is one, and not text in a value."""
+    if tags.next_end is None:
+        return (yield from tag_rest(cursor, tags.next_rest, token.end)) is not None
+    stop = yield from cursor.until(TAG_END, token.end, TAG_LIMIT)
+    return stop >= 0 and (yield from cursor.tag_at(tags.next_end, stop)) is not None
 
 
 def _begins(cursor: Cursor, tags: ValueTags, token: Token) -> Scan[bool]:
     """Whether a tag that begins a call does so here, and is not text in a value."""
-    if tags.begin_next is None:
-        return False
-    return (yield from cursor.after_space(tags.begin_next, token.end)) is not None
-
-
-def _rest(cursor: Cursor, pattern: re.Pattern[str], start: int) -> Scan[int]:
-    """The place after ``pattern`` at ``start``, or -1. What it matches ends at the first ``>`` or line break."""
-    stop = yield from cursor.until(TAG_END, start, TAG_LIMIT)
-    if stop < 0:
-        return -1
-    match = pattern.match(cursor.text, start, stop + 1)
-    return match.end() if match is not None else -1
+    at = token.end
+    if tags.begin_name is not None:
+        at = yield from cursor.skip_space(at)
+        stop = yield from cursor.until(tags.begin_name, at, TAG_LIMIT)
+        if stop <= at:
+            return False
+        at = stop
+    return (yield from cursor.after_space(tags.begin_next, at)) is not None
 
 
 def tag_rest(cursor: Cursor, pattern: re.Pattern[str], start: int) -> Scan[tuple[str, str, int] | None]:
-    """The rest of a tag that begins with a literal: its first two groups and where it ends; `None` for no such tag."""
-    end = yield from _rest(cursor, pattern, start)
-    if end < 0:
-        return None
-    match = pattern.match(cursor.text, start, end)
+    """The rest of a tag that begins with a literal, up to the first ``>``, ``<`` or line break.
+
+    Returns:
+        the first two groups of ``pattern`` and where it ends; `None` when it does not match.
+    """
+    stop = yield from cursor.until(TAG_END, start, TAG_LIMIT)
+    match = pattern.match(cursor.text, start, stop + 1) if stop >= 0 else None
     if match is None:
         return None
     groups = [*match.groups(default=""), "", ""]
-    return groups[0], groups[1], end
+    return groups[0], groups[1], match.end()
 
 
 @dataclass

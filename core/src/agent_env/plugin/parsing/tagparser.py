@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from agent_env.plugin.parsing.calls import as_arguments, read_call_object
 from agent_env.plugin.parsing.cursor import Tags, Token
@@ -12,7 +12,7 @@ from agent_env.plugin.parsing.jsonvalue import NotJson, decode_json
 from agent_env.plugin.parsing.render import reads_again
 from agent_env.plugin.parsing.schema import decode_json_value, decode_value
 from agent_env.plugin.parsing.tagged import TAG_END, TAG_LIMIT, TaggedCall, ValueTags, scan_value, tag_rest
-from agent_env.plugin.parsing.walk import THINK_END, BlockParser
+from agent_env.plugin.parsing.walk import THINK_END, BlockParser, cut_in_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,6 @@ class TagParser(BlockParser):
 
     def _wrapper(self, cursor: Cursor, reply: Reply, opener: Token) -> Scan[None]:
         """Calls up to the wrapper's end."""
-        start = opener.start
         first = True
         while True:
             token = yield from cursor.find(self._in_wrapper)
@@ -107,7 +106,9 @@ class TagParser(BlockParser):
             if token is None or token.tag in self.wrappers:
                 end = len(cursor.text) if token is None else token.start
                 if first:
-                    reply.unclosed(start, end)
+                    reply.unclosed(opener.start, end)
+                elif token is None:
+                    cut_in_section(cursor, reply, self._call_tag, self._in_wrapper)
                 else:
                     reply.between(cursor.pos, end)
                     cursor.pos = end
@@ -122,14 +123,19 @@ class TagParser(BlockParser):
                     reply.between(cursor.pos, token.start)
                 cursor.pos = token.end
                 return
-            reply.between(cursor.pos, token.start)
-            text_before = bool(cursor.text[cursor.pos : token.start].strip())
-            if not first or text_before or self.wrapper_is_section:
-                start = token.start
+            start = yield from self._start(cursor, reply, opener, token, first=first)
             first = False
             closed = yield from self._call(cursor, reply, start, token, wrapped=True, malformed=False)
             if closed:
                 return
+
+    def _start(self, cursor: Cursor, reply: Reply, opener: Token, token: Token, *, first: bool) -> Scan[int]:
+        """Where a call in the wrapper starts; the text before it stays."""
+        if token.tag == self.parameter_open:  # a call without a tag that names it, or with one that cannot be read
+            return opener.start if first else (yield from cursor.skip_space(cursor.pos))
+        text_before = bool(cursor.text[cursor.pos : token.start].strip())
+        reply.between(cursor.pos, token.start)
+        return token.start if text_before or self.wrapper_is_section or not first else opener.start
 
     def _no_call(self, cursor: Cursor, reply: Reply, opener: Token, closer: Token) -> None:
         """A closed wrapper in which no call stands: perhaps one written in JSON."""
@@ -231,9 +237,9 @@ class TagParser(BlockParser):
         if token is None or token.tag in self.wrappers:
             arguments = call.arguments if call.decoded and not call.malformed else None
             stop = yield from cursor.skip_space(end)
-            at_end = stop == len(cursor.text)
-            last = len(cursor.text) if at_end else end
-            reply.unclosed(call.start, last, call.name, arguments)
+            if token is None and self._after_call.partial(cursor.text, stop) == stop:
+                end = len(cursor.text)  # nothing stands behind the call but perhaps a tag that is cut
+            reply.unclosed(call.start, end, call.name, arguments)
             return True
         self._report(reply, call, end)
         return False
@@ -273,16 +279,14 @@ class TagParser(BlockParser):
         except NotJson:
             return
         if isinstance(value, dict):
-            call.arguments.update(as_arguments(value)[0] or {})
+            call.arguments.update(as_arguments(cast("dict[str, Any]", value))[0] or {})
 
     def only_if_read_again(self, text: str, calls: Sequence[Mapping[str, Any]]) -> str | None:
         """``text`` when parsing it gives ``calls`` again; `None` when a name or value cannot be written like this."""
         return text if reads_again(self, text, calls) else None
 
     def _report(self, reply: Reply, call: TaggedCall, end: int) -> None:
-        reply.well_formed(
-            call.start, end, call.name, call.arguments, decoded=call.decoded, malformed=call.malformed
-        )
+        reply.well_formed(call.start, end, call.name, call.arguments, decoded=call.decoded, malformed=call.malformed)
 
 
 def _one_newline_less(text: str) -> str:

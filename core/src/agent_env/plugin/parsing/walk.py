@@ -101,10 +101,10 @@ def scan_section(
             reply.between(cursor.pos, token.end)
             cursor.pos = token.end
             continue
-        reply.between(cursor.pos, len(cursor.text) if token is None else token.start)
         if token is None:
-            cursor.pos = len(cursor.text)
+            cut_in_section(cursor, reply, opens, both)
             return
+        reply.between(cursor.pos, token.start)
         if token.tag == THINK_END:
             cursor.pos = token.start
             return
@@ -114,6 +114,26 @@ def scan_section(
         yield from call(cursor, reply, token, malformed=malformed)
         if not reply.thought and cursor.text.startswith(THINK_END, cursor.pos):
             return
+
+
+def cut_section(cursor: Cursor, reply: Reply, opener: Token, tags: Tags) -> None:
+    """Report a wrapper without a call that the text's end cuts, perhaps inside one of ``tags``."""
+    if not cursor.ended or cursor.pos < len(cursor.text):
+        return
+    inside = cursor.text[opener.end :].strip()
+    if not inside or any(tag.startswith(inside) and tag != inside for tag in tags.tags):
+        reply.unclosed(opener.start, len(cursor.text))
+
+
+def cut_in_section(cursor: Cursor, reply: Reply, opens: Tags, tags: Tags) -> None:
+    """The text ends in a wrapper. A tag that its end cuts is no text, and an attempt when it can only open a call."""
+    end = len(cursor.text)
+    cut = tags.partial(cursor.text, cursor.pos)
+    reply.between(cursor.pos, cut)
+    cursor.pos = end
+    piece = cursor.text[cut:]
+    if piece and all(tag in opens.tags for tag in tags.tags if tag.startswith(piece)):
+        reply.unclosed(cut, end)
 
 
 _joins: dict[tuple[Tags, Tags], Tags] = {}

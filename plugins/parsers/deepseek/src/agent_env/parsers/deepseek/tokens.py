@@ -6,7 +6,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from agent_env.plugin.parsing import BlockParser, JsonCallTags, Tags, Token, scan_json_call, scan_section, take_wrapper
+from agent_env.plugin.parsing import (
+    BlockParser,
+    JsonCallTags,
+    Tags,
+    Token,
+    cut_section,
+    scan_json_call,
+    scan_section,
+    take_wrapper,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +30,7 @@ _END = "<｜tool▁call▁end｜>"
 _OPENS = Tags(_BEGIN)
 _CLOSES = Tags(_SECTION_END)
 _HEAD = Tags(_SEPARATOR, _END, _BEGIN, _SECTION_END, "</think>")
+_CUT = Tags(_BEGIN, _SECTION_END)
 _TAGS = JsonCallTags((_END,), (_BEGIN, _SECTION_END))
 _NAME_END = re.compile(r"[\n`{<]")
 _NAME_LIMIT = 300
@@ -44,9 +54,8 @@ class DeepSeekV31Parser(BlockParser):
             cursor.pos = opener.start
         found = len(reply.calls)
         yield from scan_section(cursor, reply, _OPENS, closes, self.call, malformed=malformed)
-        at_end = cursor.ended and cursor.pos == len(cursor.text)
-        if at_end and len(reply.calls) == found and not cursor.text[opener.end :].strip():
-            reply.unclosed(opener.start, len(cursor.text))
+        if len(reply.calls) == found:
+            cut_section(cursor, reply, opener, _CUT)
 
     def call(self, cursor: Cursor, reply: Reply, opener: Token, *, malformed: bool) -> Scan[None]:
         """One call, behind its opening token."""
@@ -72,6 +81,9 @@ class DeepSeekV31Parser(BlockParser):
     ) -> Scan[None]:
         """What stands behind the separator."""
         name = cursor.text[opener.end : separator.start].strip()
+        if name == "function" and name not in reply.tools:  # the format of V3
+            yield from _fenced(cursor, reply, opener, separator, malformed=True)
+            return
         yield from scan_json_call(cursor, reply, _TAGS, opener.start, separator.end, name, malformed=malformed)
 
     def render(self, calls: Sequence[Mapping[str, Any]]) -> str | None:
@@ -93,28 +105,36 @@ class DeepSeekV3Parser(DeepSeekV31Parser):
         self, cursor: Cursor, reply: Reply, opener: Token, separator: Token, *, malformed: bool
     ) -> Scan[None]:
         """The name up to the line's end, then the arguments in a code fence."""
-        stop = yield from cursor.until(_NAME_END, separator.end, _NAME_LIMIT)
-        if stop < 0 and len(cursor.text) < separator.end + _NAME_LIMIT:
-            reply.unclosed(opener.start, len(cursor.text))
-            return
-        if stop < 0:
-            stop, malformed = separator.end, True
-        name = cursor.text[separator.end : stop].strip()
-        yield from scan_json_call(
-            cursor,
-            reply,
-            _TAGS,
-            opener.start,
-            stop,
-            name,
-            malformed=malformed,
-            strip=_without_fence,
-            after="```",
-        )
+        yield from _fenced(cursor, reply, opener, separator, malformed=malformed)
 
     def render_call(self, name: str, arguments: str) -> str:
         """One call in a section."""
         return f"{_BEGIN}function{_SEPARATOR}{name}\n```json\n{arguments}\n```{_END}"
+
+
+def _fenced(cursor: Cursor, reply: Reply, opener: Token, separator: Token, *, malformed: bool) -> Scan[None]:
+    """The name up to the line's end, then the arguments in a code fence."""
+    stop = yield from cursor.until(_NAME_END, separator.end, _NAME_LIMIT)
+    if stop < 0 and len(cursor.text) < separator.end + _NAME_LIMIT:
+        reply.unclosed(opener.start, len(cursor.text))
+        return
+    if stop < 0:
+        stop, malformed = separator.end, True
+    name = cursor.text[separator.end : stop].strip()
+    kind = cursor.text[opener.end : separator.start].strip()
+    if not name and kind in reply.tools:  # the format of V3.1
+        name, malformed = kind, True
+    yield from scan_json_call(
+        cursor,
+        reply,
+        _TAGS,
+        opener.start,
+        stop,
+        name,
+        malformed=malformed,
+        strip=_without_fence,
+        after="```",
+    )
 
 
 def _without_fence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from agent_env.plugin.parsing import (
@@ -13,6 +14,7 @@ from agent_env.plugin.parsing import (
     ValueTags,
     decode_json,
     decode_value,
+    foreign_block,
     read_call_object,
     reads_again,
     render_value,
@@ -31,31 +33,52 @@ _KEY_END = "</arg_key>"
 _VALUE = "<arg_value>"
 _VALUE_END = "</arg_value>"
 _THINK_END = "</think>"
+_FOREIGN = ("<tool_calls>", "<tool>", "<function_call>", "<function_calls>", "<invoke>")
 _INSIDE = Tags(_OPEN, _CLOSE, _KEY, _VALUE, _KEY_END, _VALUE_END, _THINK_END)
+_INSIDE_FOREIGN = {tag: Tags(*_INSIDE.tags, f"</{tag[1:]}") for tag in _FOREIGN}
+_KEY_TAG = Tags(_KEY)
 _AFTER_KEY = Tags(_VALUE)
-_VALUE_TAGS = ValueTags(
-    close=_VALUE_END,
-    close_rest="",
-    following=_KEY,
-    following_rest=r"[^<>\n]*(?=<)",
-    end=None,
-    wrapper_end=(_CLOSE,),
-    begin=(_OPEN,),
-)
+_NAME_END = r"[^\w.\-]"
+_NAME_STOP = re.compile(_NAME_END)
+_NAME_LIMIT = 300
+
+
+def _value_tags(*closes: str) -> ValueTags:
+    return ValueTags(
+        close=_VALUE_END,
+        close_rest="",
+        following=_KEY,
+        following_end=_KEY_END,
+        end=None,
+        wrapper_end=closes,
+        begin=(_OPEN,),
+        begin_next=(_KEY, _CLOSE),
+        begin_name=_NAME_END,
+    )
+
+
+_VALUE_TAGS = _value_tags(_CLOSE)
+_FOREIGN_VALUE_TAGS = {tag: _value_tags(_CLOSE, f"</{tag[1:]}") for tag in _FOREIGN}
 
 
 class Glm45Parser(BlockParser):
     """The format of GLM 4.5."""
 
     name = "glm45"
-    openers = (_OPEN,)
+    openers = (_OPEN, *_FOREIGN)
 
     def block(self, cursor: Cursor, reply: Reply, opener: Token) -> Scan[None]:
         """One call."""
-        call = TaggedCall(opener.start)
+        foreign = opener.tag != _OPEN
+        if foreign and not (yield from self._in_foreign(cursor, opener)):
+            yield from foreign_block(cursor, reply, opener)
+            return
+        inside = _INSIDE_FOREIGN[opener.tag] if foreign else _INSIDE
+        values = _FOREIGN_VALUE_TAGS[opener.tag] if foreign else _VALUE_TAGS
+        call = TaggedCall(opener.start, malformed=foreign)
         named = False
         while True:
-            token = yield from cursor.find(_INSIDE)
+            token = yield from cursor.find(inside)
             if token is not None and token.tag == _THINK_END:
                 if not reply.thought:
                     cursor.pos = token.start
@@ -78,7 +101,7 @@ class Glm45Parser(BlockParser):
                 reply.unclosed(opener.start, token.start, call.name)
                 cursor.pos = token.start
                 return
-            if token.tag == _CLOSE:
+            if token.tag in values.wrapper_end:
                 reply.well_formed(
                     opener.start,
                     token.end,
@@ -91,8 +114,14 @@ class Glm45Parser(BlockParser):
             if token.tag != _KEY:
                 call.malformed = True
                 continue
-            if (yield from self._pair(cursor, reply, call)):
+            if (yield from self._pair(cursor, reply, call, values)):
                 return
+
+    def _in_foreign(self, cursor: Cursor, opener: Token) -> Scan[bool]:
+        """Whether a call of this format stands in a wrapper of another one."""
+        at = yield from cursor.skip_space(opener.end)
+        stop = yield from cursor.until(_NAME_STOP, at, _NAME_LIMIT)
+        return stop > at and (yield from cursor.after_space(_KEY_TAG, stop)) is not None
 
     def _name(self, call: TaggedCall, text: str) -> None:
         """The text before the first key: the name, which ends at the line break."""
@@ -111,7 +140,7 @@ class Glm45Parser(BlockParser):
         call.name = call.name.strip()
         call.malformed = call.malformed or bool(rest.strip())
 
-    def _pair(self, cursor: Cursor, reply: Reply, call: TaggedCall) -> Scan[bool]:
+    def _pair(self, cursor: Cursor, reply: Reply, call: TaggedCall, values: ValueTags) -> Scan[bool]:
         """A key and its value, behind the key's opening tag; True when the text is cut in it."""
         token = yield from cursor.find(_INSIDE)
         if token is None:
@@ -127,7 +156,7 @@ class Glm45Parser(BlockParser):
         if opening is None:
             call.malformed = True
             return False
-        value = yield from scan_value(cursor, _VALUE_TAGS, opening.end)
+        value = yield from scan_value(cursor, values, opening.end)
         if value.how == "cut":
             reply.unclosed(call.start, value.end, call.name)
             return True

@@ -122,9 +122,6 @@ class GptOssParser(ScanningParser):
         )
 
 
-
-
-
 def _recipient(header: str) -> str | None:
     match = _RECIPIENT.search(header)
     return match[1] if match is not None and match[1] not in _NO_TOOL else None

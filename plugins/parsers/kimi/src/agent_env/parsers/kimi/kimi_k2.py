@@ -6,7 +6,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from agent_env.plugin.parsing import BlockParser, JsonCallTags, Tags, Token, scan_json_call, scan_section, take_wrapper
+from agent_env.plugin.parsing import (
+    BlockParser,
+    JsonCallTags,
+    Tags,
+    Token,
+    cut_section,
+    scan_json_call,
+    scan_section,
+    take_wrapper,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +30,7 @@ _SECTION_ENDS = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
 _OPENS = Tags(_BEGIN)
 _CLOSES = Tags(*_SECTION_ENDS)
 _AFTER_ID = Tags(_ARGUMENTS, _END, _BEGIN, *_SECTION_ENDS, "</think>")
+_CUT = Tags(_BEGIN, *_SECTION_ENDS)
 _TAGS = JsonCallTags((_END,), (_BEGIN, *_SECTION_ENDS))
 _ID = re.compile(r"(?:functions\.)?(.*):\d+", re.DOTALL)
 _UNDERSCORE_ID = re.compile(r"functions_(.*)_\d+", re.DOTALL)
@@ -43,13 +53,8 @@ class KimiK2Parser(BlockParser):
             cursor.pos = opener.start
         found = len(reply.calls)
         yield from scan_section(cursor, reply, _OPENS, closes, self._call, malformed=malformed)
-        if cursor.ended and cursor.pos == len(cursor.text) and len(reply.calls) == found:
-            self._nothing(cursor, reply, opener)
-
-    def _nothing(self, cursor: Cursor, reply: Reply, opener: Token) -> None:
-        """The text ends in a section before its first call."""
-        if not cursor.text[opener.end :].strip():
-            reply.unclosed(opener.start, len(cursor.text))
+        if len(reply.calls) == found:
+            cut_section(cursor, reply, opener, _CUT)
 
     def _call(self, cursor: Cursor, reply: Reply, opener: Token, *, malformed: bool) -> Scan[None]:
         token = yield from cursor.find(_AFTER_ID)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from typing import Any
 
 MAX_DEPTH = 64
 _MAX_DIGITS = 4000
+_MAX_EXPRESSION = 2000
 
 _SPACE = re.compile(r"\s*+")
 _NAME = re.compile(r"[^\W\d][\w.\-]*+")
@@ -20,12 +22,16 @@ _STRING = re.compile(
     r"'([^'\\]*+(?:\\.[^'\\]*+)*+)')",
     re.DOTALL,
 )
-_INTEGER = re.compile(r"[+-]?(?:0[xX](?:_?[0-9a-fA-F])++|0[oO](?:_?[0-7])++|0[bB](?:_?[01])++|0(?:_?0)*+|[1-9](?:_?\d)*+)\Z")
-_FLOAT = re.compile(r"[+-]?(?:\d[\d_]*+\.?[\d_]*+|\.\d[\d_]*+)(?:[eE][+-]?\d[\d_]*+)?\Z", re.ASCII)
-_ATOM_END = re.compile(r"[,\])}:\s]")
-_ESCAPE = re.compile(
-    r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(\r\n|.))", re.DOTALL
+_INTEGER = re.compile(
+    r"[+-]?(?:0[xX](?:_?[0-9a-fA-F])++|0[oO](?:_?[0-7])++|0[bB](?:_?[01])++|0(?:_?0)*+|[1-9](?:_?\d)*+)\Z"
 )
+_FLOAT = re.compile(
+    r"[+-]?(?:(?:\d(?:_?\d)*+\.(?:\d(?:_?\d)*+)?|\.\d(?:_?\d)*+)(?:[eE][+-]?\d(?:_?\d)*+)?"
+    r"|\d(?:_?\d)*+[eE][+-]?\d(?:_?\d)*+)\Z",
+    re.ASCII,
+)
+_ATOM_END = re.compile(r"[,\])}:\s]")
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(\r\n|.))", re.DOTALL)
 _SIMPLE = {
     "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a",
     "\\": "\\", "'": "'", '"': '"', "\n": "", "\r\n": "",
@@ -76,20 +82,32 @@ def _read_arguments(text: str, at: int) -> tuple[dict[str, Any] | None, bool, in
             at = _skip(text, match.end())
         end = value_end(text, at)
         raw = text[at:end].rstrip()
-        if not raw or (match is None and (named and arguments == {} and raw.startswith("*"))):
+        if not raw or raw.startswith("*") or (match is None and arguments):
             raise NotPython(text[at : at + 20])
+        try:
+            value = read_literal(raw)
+        except NotPython:
+            _check_expression(raw)
+            value = raw
+            decoded = False
         if match is None:
             named = False
         else:
-            try:
-                arguments[match.group(1)] = read_literal(raw)
-            except NotPython:
-                arguments[match.group(1)] = raw
-                decoded = False
+            arguments[match.group(1)] = value
         at = end
         if text[at] == ",":
             at = _skip(text, at + 1)
     return (arguments if named else None), decoded, at + 1
+
+
+def _check_expression(text: str) -> None:
+    """Refuse what is no expression of Python at all; nothing is run, and long text is not looked at."""
+    if len(text) > _MAX_EXPRESSION:
+        return
+    try:
+        ast.parse(_STRING.sub('""', text), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise NotPython(text[:20]) from None
 
 
 def value_end(text: str, at: int) -> int:

@@ -26,6 +26,7 @@ _TAG = "<|python_tag|>"
 _TAGS = Tags(_TAG)
 _BRACKETS = Tags("{", "[")
 _SEPARATOR = Tags(";")
+_NEXT_CALL = re.compile(r';\s*+\{\s*+"name"\s*+:')
 _NAME_KEY = re.compile(r'"name"\s*:')
 _PARAMETERS_KEY = re.compile(r'"parameters"\s*:')
 
@@ -47,7 +48,8 @@ class Llama3JsonParser(BlockParser):
                 if not found:
                     yield from self._no_object(cursor, reply, opener)
                 return
-            end = yield from find_value_end(cursor, bracket.start, None)
+            end = yield from find_value_end(cursor, bracket.start)
+            end = self._hidden_next(cursor, reply, bracket.start, end)
             if end < 0:
                 reply.unclosed(bracket.start if found else start, len(cursor.text))
                 return
@@ -60,6 +62,22 @@ class Llama3JsonParser(BlockParser):
                 or (yield from cursor.only_space_after(separator.end))
             ):
                 cursor.pos = at = separator.end
+
+    def _hidden_next(self, cursor: Cursor, reply: Reply, start: int, end: int) -> int:
+        """Where a broken object ends when a quote that is missing hides the object behind it."""
+        text = cursor.text
+        match = _NEXT_CALL.search(text, start, end if end >= 0 else len(text)) if reply.retries > 0 else None
+        if match is None:
+            return end
+        if end >= 0:
+            try:
+                decode_json(text[start:end])
+            except NotJson:
+                pass
+            else:
+                return end
+        reply.retries -= 1
+        return match.start()
 
     def _no_object(self, cursor: Cursor, reply: Reply, opener: Token) -> Scan[None]:
         """Something else than JSON stands behind the tag, up to the next one."""
@@ -81,9 +99,7 @@ class Llama3JsonParser(BlockParser):
             reply.call(CallStatus.INVALID_JSON, start, end)
             return
         call = read_call_object(value, decoded=decoded)
-        reply.well_formed(
-            start, end, call.name, call.arguments, decoded=call.decoded, malformed=not call.is_object
-        )
+        reply.well_formed(start, end, call.name, call.arguments, decoded=call.decoded, malformed=not call.is_object)
 
     def end(self, cursor: Cursor, reply: Reply) -> None:
         """Without the tag, a reply that is one object with a name and parameters is a call."""

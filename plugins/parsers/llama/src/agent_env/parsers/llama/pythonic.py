@@ -21,9 +21,7 @@ _NAME = re.compile(r"[^\W\d][\w.\-]*+\(")
 _NOT_NAME = re.compile(r"[^\w.\-]")
 _NAME_LIMIT = 300
 _OUTSIDE = re.compile(r"[^\[\](){}\"']*+")
-_QUOTES = {
-    quote: re.compile(rf"[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+", re.DOTALL) for quote in ('"', "'")
-}
+_QUOTES = {quote: re.compile(rf"[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+", re.DOTALL) for quote in ('"', "'")}
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -35,14 +33,8 @@ class PythonicParser(BlockParser):
 
     def block(self, cursor: Cursor, reply: Reply, opener: Token) -> Scan[None]:
         """A list of calls, or a bracket that is text."""
-        bracket: Token | None = opener
-        if opener.tag == _START:
-            bracket = yield from cursor.after_space(_LIST, opener.end)
-            if bracket is None:
-                reply.text(opener.start, opener.end)
-                return
-        begins = bracket is not None and (yield from self._begins_call(cursor, bracket.end))
-        if bracket is None or not begins:
+        bracket = opener if opener.tag == "[" else (yield from cursor.after_space(_LIST, opener.end))
+        if bracket is None or not (yield from self._begins_call(cursor, bracket.end)):
             reply.text(opener.start, opener.end)
             return
         closing = take_wrapper(reply)

@@ -34,6 +34,7 @@ _NAME_END = re.compile(r"[^\w.\-:/]")
 _ID_END = re.compile(r"[^\w.\-]")
 _ITEM_END = re.compile(r'[,\]"]')
 _LIMIT = 300
+_NEXT_CALL = re.compile(r"\[TOOL_CALLS\]\s*+(?:[\w.\-]{1,100}(?:\[ARGS\]|\s*+\{)|\[\s*+\{)")
 
 
 class MistralParser(BlockParser):
@@ -88,8 +89,7 @@ class MistralParser(BlockParser):
             else:
                 end = yield from scan_scalar(cursor, at, _ITEM_END)
             if end < 0:
-                stop = len(cursor.text) if end == -1 else -2 - end
-                reply.unclosed(start, stop)
+                reply.unclosed(start, _broken_end(cursor, reply, at, end))
                 return
             self._object(reply, start, end, cursor.text[at:end])
             at = end
@@ -101,9 +101,7 @@ class MistralParser(BlockParser):
             reply.call(CallStatus.INVALID_JSON, start, end)
             return
         call = read_call_object(value, decoded=decoded)
-        reply.well_formed(
-            start, end, call.name, call.arguments, decoded=call.decoded, malformed=not call.is_object
-        )
+        reply.well_formed(start, end, call.name, call.arguments, decoded=call.decoded, malformed=not call.is_object)
 
     def _compact(self, cursor: Cursor, reply: Reply, opener: Token, at: int) -> Scan[None]:
         """A name, perhaps an id, and arguments."""
@@ -151,8 +149,7 @@ class MistralParser(BlockParser):
         if mark in {"{", "["} and (yield from cursor.tag_at(_OPENS, begin)) is None:
             end = yield from find_value_end(cursor, begin, _OPENS)
             if end < 0:
-                stop = len(cursor.text) if end == -1 else -2 - end
-                reply.unclosed(opener.start, stop, name)
+                reply.unclosed(opener.start, _broken_end(cursor, reply, begin, end), name)
                 return
         else:
             token = yield from cursor.find(_OPENS, begin)
@@ -166,7 +163,12 @@ class MistralParser(BlockParser):
             reply.call(CallStatus.INVALID_JSON, opener.start, end, name or None)
             return
         malformed = False
-        if not name and arguments is not None and "name" in arguments and arguments.keys() & {"arguments", "parameters"}:
+        if (
+            not name
+            and arguments is not None
+            and "name" in arguments
+            and arguments.keys() & {"arguments", "parameters"}
+        ):
             call = read_call_object(arguments, decoded=decoded)
             name, arguments, decoded, malformed = call.name or "", call.arguments, call.decoded, True
         reply.well_formed(opener.start, end, name, arguments, decoded=decoded, malformed=malformed)
@@ -175,3 +177,14 @@ class MistralParser(BlockParser):
         """The array."""
         objects = [{"name": call["name"], "arguments": call["arguments"]} for call in calls]
         return f"{_OPEN} {json.dumps(objects, ensure_ascii=False)}"
+
+
+def _broken_end(cursor: Cursor, reply: Reply, start: int, end: int) -> int:
+    """Where a value that is not closed ends: at the next call, even if a quote that is missing hides it."""
+    if end < -1:
+        return -2 - end
+    match = _NEXT_CALL.search(cursor.text, start) if reply.retries > 0 else None
+    if match is None:
+        return len(cursor.text)
+    reply.retries -= 1
+    return match.start()
