@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agent_env.registry import PluginRow
 
 _SHOWN: Final = frozenset({"sandbox", "reward", "parser", "trainer"})
+_CORE: Final = "agentenv-core"
 _BROKEN: Final = frozenset({"failed", "clash"})
 
 
@@ -38,7 +39,7 @@ A value that is not known is an empty string. Keys are only ever added.
 @click.command("list", help=_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list instead of a table.")
 @click.option("--check", is_flag=True, help="Import everything offered, and exit 1 when anything failed or clashes.")
-@click.option("--all", "show_all", is_flag=True, help="Also show task steps and commands that are fine.")
+@click.option("--all", "show_all", is_flag=True, help="Also show the core's task steps and commands that are fine.")
 def command(*, as_json: bool, check: bool, show_all: bool) -> None:
     """List plugins."""
     from agent_env.cli.errors import print_warning
@@ -47,7 +48,7 @@ def command(*, as_json: bool, check: bool, show_all: bool) -> None:
 
     registry = default_registry()
     found = registry.report(load=check)
-    rows = [row for row in found if show_all or row.kind in _SHOWN or row.status != "ok"]
+    rows = [row for row in found if show_all or _worth_a_line(row)]
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
@@ -59,6 +60,11 @@ def command(*, as_json: bool, check: bool, show_all: bool) -> None:
         print_warning(note)
     if check and any(row.status in _BROKEN for row in found):
         raise click.exceptions.Exit(1)
+
+
+def _worth_a_line(row: PluginRow) -> bool:
+    """Commands stand in --help, and the core's steps in every bundle; what others add is shown, and what is wrong."""
+    return row.kind in _SHOWN or (row.kind == "step" and row.distribution != _CORE) or row.status != "ok"
 
 
 def _status(row: PluginRow) -> str:
