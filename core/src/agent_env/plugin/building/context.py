@@ -1,0 +1,179 @@
+"""The build context of an env: its files, our core beside them, and a digest of all that."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import re
+import stat
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from agent_env.errors import BuildFailed, SandboxUnsupported
+from agent_env.plugin.building import withcore
+from agent_env.plugin.building.ignore import files
+from agent_env.plugin.corewheel import core_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_REQUIREMENTS = re.compile(r"(.*/)?[^/]*requirements[^/]*\.(txt|in)|(.*/)?pyproject\.toml", re.IGNORECASE)
+_IN_MEMORY = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an image is built from.
+
+    Attributes:
+        folder: the env's folder.
+        text: the Dockerfile with our additions.
+        paths: the files, relative.
+        with_core: whether our core goes in.
+        digest: of everything that the image depends on, but its base.
+        source: the Dockerfile as it is in the folder.
+    """
+
+    folder: Path
+    text: str
+    paths: tuple[str, ...]
+    with_core: bool
+    digest: str
+    source: str
+
+    @property
+    def dockerfile(self) -> str:
+        """The Dockerfile's path in the context."""
+        return f"{withcore.FOLDER}/Dockerfile"
+
+    @property
+    def name(self) -> str:
+        """A name for what is built: lower-case letters, digits and dashes, with the digest."""
+        name = re.sub(r"[^a-z0-9]+", "-", self.folder.name.lower()).strip("-") or "env"
+        return f"agentenv-{name[:24].rstrip('-')}-{self.digest[:24]}"
+
+    def pack(self) -> IO[bytes]:
+        """The context as a tar file, at its start."""
+        target = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+        with tarfile.open(fileobj=target, mode="w") as tar:
+            for path in self.paths:
+                _add(tar, self.folder, path)
+            _add_bytes(tar, self.dockerfile, self.text.encode())
+            if self.with_core:
+                name, wheel = core_wheel()
+                _add_bytes(tar, f"{withcore.FOLDER}/wheels/{name}", wheel)
+                _add_bytes(tar, f"{withcore.FOLDER}/wheels/constraints.txt", withcore.constraints(name).encode())
+                _add_core(tar, wheel)
+        target.seek(0)
+        return target
+
+    def stage(self, target: Path) -> Path:
+        """Write the context into an empty folder; returns the Dockerfile's path there. Off the event loop, please."""
+        with self.pack() as packed, tarfile.open(fileobj=packed) as tar:
+            # Links of the env's own folder keep what they say: the builder resolves them inside the context.
+            tar.extractall(target)  # noqa: S202 - packed just now
+        return target / self.dockerfile
+
+
+def read(folder: Path, dockerfile: str, *, provider: str, extra: str = "", expands: bool = True) -> Context:
+    """Look at an env's folder.
+
+    Args:
+        folder: the folder.
+        dockerfile: the Dockerfile's name in it.
+        provider: whose errors these are.
+        extra: lines at the end of the Dockerfile.
+        expands: whether the builder knows ``${NAME:+word}``.
+
+    Raises:
+        SandboxUnsupported: it has no Dockerfile; BuildFailed: a file of it cannot be read.
+    """
+    try:
+        source = text = (folder / dockerfile).read_text(encoding="utf-8")
+        paths = tuple(files(folder))
+        listed = [path for path in paths if _REQUIREMENTS.fullmatch(path)]
+        texts = [text, *((folder / path).read_text(encoding="utf-8", errors="replace") for path in listed)]
+        with_core = not any(withcore.names_foreign(one) for one in texts)
+        if with_core:
+            text = withcore.with_core(text, installs=any(withcore.names_core(one) for one in texts), expands=expands)
+        text += f"\n{extra}" if extra else ""
+        return Context(folder, text, paths, with_core, _digest(folder, text, paths, with_core=with_core), source)
+    except FileNotFoundError as error:
+        if not (folder / dockerfile).exists():
+            raise SandboxUnsupported(
+                f"env {folder.name!r} has no {dockerfile}, from which the {provider} sandbox builds its image; "
+                'write one (FROM python:3.11-slim, WORKDIR /app, COPY . ., CMD ["python", "server.py"])',
+                provider=provider,
+            ) from error
+        raise _unreadable(folder, error, provider) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(folder, error, provider) from error
+
+
+def _unreadable(folder: Path, error: Exception, provider: str) -> BuildFailed:
+    return BuildFailed(f"env {folder.name!r}: its build context cannot be read: {error}", provider=provider)
+
+
+def _digest(folder: Path, text: str, paths: tuple[str, ...], *, with_core: bool) -> str:
+    state = hashlib.sha256(text.encode())
+    for path in paths:
+        full = folder / path
+        mode = full.lstat().st_mode
+        state.update(f"\0{path}\0{mode & 0o111}\0".encode())
+        if stat.S_ISLNK(mode):
+            state.update(os.fsencode(full.readlink()))
+        elif stat.S_ISREG(mode):
+            with full.open("rb") as file:
+                state.update(hashlib.file_digest(file, "sha256").digest())
+    if with_core:
+        state.update(core_wheel()[1])
+    return state.hexdigest()
+
+
+def _add(tar: tarfile.TarFile, folder: Path, path: str) -> None:
+    """One file, without what differs from one checkout to the next."""
+    info = tar.gettarinfo(str(folder / path), arcname=path)
+    if not (info.isreg() or info.issym()):
+        return
+    info.uid = info.gid = info.mtime = 0
+    info.uname = info.gname = ""
+    info.mode = 0o755 if info.mode & 0o111 else 0o644
+    if info.isreg():
+        with (folder / path).open("rb") as file:
+            tar.addfile(info, file)
+    else:
+        tar.addfile(info)
+
+
+def _add_bytes(tar: tarfile.TarFile, path: str, data: bytes) -> None:
+    info = tarfile.TarInfo(path)
+    info.size, info.mode = len(data), 0o644
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _add_core(tar: tarfile.TarFile, wheel: bytes) -> None:
+    """The core's files and their byte code for this Python: an image with the same one need not compile them."""
+    with zipfile.ZipFile(io.BytesIO(wheel)) as package:
+        for name in package.namelist():
+            if not name.startswith("agent_env/"):
+                continue
+            source = package.read(name)
+            _add_bytes(tar, f"{withcore.FOLDER}/core/{name}", source)
+            if name.endswith(".py"):
+                cached = importlib.util.cache_from_source(name)
+                _add_bytes(tar, f"{withcore.FOLDER}/core/{cached}", _compiled(source, name))
+
+
+def _compiled(source: bytes, name: str) -> bytes:
+    """Byte code that is believed without a look at the source's time."""
+    import marshal
+
+    code = compile(source, f"{withcore.INSIDE}/core/{name}", "exec", dont_inherit=True)
+    unchecked = 0b01
+    head = importlib.util.MAGIC_NUMBER + unchecked.to_bytes(4, "little") + importlib.util.source_hash(source)
+    return head + marshal.dumps(code)
