@@ -69,7 +69,7 @@ class Engine:
             client = aiodocker.Docker(url=self._host, timeout=aiohttp.ClientTimeout(total=None, connect=30))
             connector = client.session.connector
             if connector is not None:
-                connector._limit = 0  # noqa: SLF001 - aiodocker makes the connector itself and takes no limit
+                connector._limit = 0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - aiodocker takes no limit
             return client
         except ImportError as error:
             raise SandboxUnavailable(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str], None]
 
 _LOG_LINES = 80
+_NOISE = ("--->", "Removing intermediate container", "Successfully ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,8 @@ class Images:
                     text = str(entry.get("stream") or entry.get("status") or "").strip()
                     if text and "progressDetail" not in entry:
                         log.append(text)
-                        say(f"{name}: {text}")
+                        if not text.startswith(_NOISE):
+                            say(f"{name}: {text}")
                     if "error" in entry:
                         raise _failed(doing, str(entry["error"]), log)
             except EngineError as error:

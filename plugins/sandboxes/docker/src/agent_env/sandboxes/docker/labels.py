@@ -159,6 +159,14 @@ def read(container_id: str, labels: Mapping[str, str], names: tuple[str, ...], s
     )
 
 
+def part(found: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """A part of one of the engine's answers, empty where it is missing or null."""
+    for name in names:
+        inner: object = found.get(name)
+        found = cast("Mapping[str, Any]", inner) if isinstance(inner, dict) else {}
+    return found
+
+
 def listed(container: Mapping[str, Any]) -> Found | None:
     """An entry of ``containers/json``."""
     return read(
@@ -168,9 +176,8 @@ def listed(container: Mapping[str, Any]) -> Found | None:
 
 def inspected(container: Mapping[str, Any]) -> Found | None:
     """The answer of ``containers/<id>/json``."""
-    config = container.get("Config") or {}
-    state = (container.get("State") or {}).get("Status", "")
-    return read(container["Id"], config.get("Labels") or {}, (container.get("Name", ""),), state)
+    state = str(part(container, "State").get("Status", ""))
+    return read(container["Id"], part(container, "Config", "Labels"), (container.get("Name", ""),), state)
 
 
 def _about(fields: Mapping[str, Any]) -> About:

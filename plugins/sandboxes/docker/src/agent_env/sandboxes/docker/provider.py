@@ -256,7 +256,7 @@ class DockerProvider(SandboxProvider):
         found = marks.inspected(inspected) if inspected is not None else None
         if inspected is None or found is None:
             raise SandboxNotFound(f"no sandbox has the id {sandbox_id!r}", provider=NAME, sandbox_id=sandbox_id)
-        config, host = inspected.get("Config") or {}, inspected.get("HostConfig") or {}
+        config, host = marks.part(inspected, "Config"), marks.part(inspected, "HostConfig")
         endpoint = reach = None
         if found.about.serves and found.status == "running":
             root = await self._state()

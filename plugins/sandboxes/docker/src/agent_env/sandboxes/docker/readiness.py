@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import SandboxError, SandboxGone, SandboxNotReady, SandboxUnsupported
 from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import Endpoint
 from agent_env.sandboxes.docker import containers, execs, ports
 from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
+from agent_env.sandboxes.docker.labels import part
 from agent_env.sandboxes.docker.plan import SHARED
 from agent_env.sandboxes.docker.tunnel import Tunnel, relay_argv
 
@@ -77,8 +78,8 @@ class Reach:
                 await tunnel.open()
                 self._tunnel = tunnel
             return Endpoint(url="http://localhost", uds=self._tunnel.path)
-        bindings = (found.get("NetworkSettings") or {}).get("Ports") or {}
-        for binding in bindings.get(f"{self.about.port}/tcp") or []:
+        bindings = part(found, "NetworkSettings", "Ports").get(f"{self.about.port}/tcp")
+        for binding in cast("list[dict[str, str]]", bindings or []):
             return Endpoint(url=f"http://127.0.0.1:{binding['HostPort']}")
         return None
 
@@ -203,7 +204,7 @@ async def _late(
     engine: Engine, container: str, reach: Reach, spec: SandboxSpec, found: dict[str, Any], status: int | None
 ) -> SandboxError:
     tail = await containers.logs(engine, container, _TAIL)
-    pid = int((found.get("State") or {}).get("Pid") or 0)
+    pid = int(part(found, "State").get("Pid") or 0)
     others = await asyncio.to_thread(ports.listening, pid, container)
     if others and reach.about.port not in others and status is None:
         listed = ", ".join(map(str, others))
