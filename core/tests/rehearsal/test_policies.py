@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from agent_env.testing.policies import load_function, load_policy
 from agent_env.testing.random_policy import random_policy, random_value
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,57 +60,53 @@ def test_a_file_that_fails_to_import_says_how(tmp_path: Path) -> None:
         load_policy(tmp_path, "yes")
 
 
-SCALARS = st.one_of(
-    st.just({"type": "string"}),
-    st.builds(
-        lambda low, more: {"type": "integer", "minimum": low, "maximum": low + more},
-        st.integers(-9, 9),
-        st.integers(0, 9),
-    ),
-    st.builds(
-        lambda low, more: {"type": "number", "minimum": low, "maximum": low + more},
-        st.integers(-9, 9),
-        st.integers(0, 9),
-    ),
-    st.just({"type": "boolean"}),
-    st.just({"type": "null"}),
-    st.just({"type": ["string", "null"]}),
-    st.builds(
-        lambda n, more: {"type": "string", "minLength": n, "maxLength": n + more}, st.integers(0, 5), st.integers(0, 5)
-    ),
-    st.builds(lambda values: {"enum": values}, st.lists(st.integers(), min_size=1, max_size=3)),
-    st.just({"const": "x"}),
-)
+Schema = dict[str, Any]
+FIXED: list[Schema] = [
+    {"type": "string"},
+    {"type": "boolean"},
+    {"type": "null"},
+    {"type": ["string", "null"]},
+    {"const": "x"},
+]
 
 
-def _object(properties: dict[str, Any], count: int) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties)[:count],
-        "additionalProperties": False,
-    }
+def _object(properties: Schema, count: int) -> Schema:
+    required = list(properties)[:count]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(
-        st.builds(
-            lambda items, n, more: {"type": "array", "items": items, "minItems": n, "maxItems": n + more},
-            inner,
-            st.integers(0, 3),
-            st.integers(0, 3),
-        ),
-        st.builds(_object, st.dictionaries(st.sampled_from("abcd"), inner, max_size=4), st.integers(0, 4)),
-        st.builds(lambda a, b: {"anyOf": [a, b]}, inner, inner),
-    ),
-    max_leaves=8,
-)
+@st.composite
+def scalars(draw: st.DrawFn) -> Schema:
+    low, more = draw(st.integers(-9, 9)), draw(st.integers(0, 9))
+    kind = draw(st.sampled_from(["fixed", "integer", "number", "string", "enum"]))
+    if kind == "fixed":
+        return draw(st.sampled_from(FIXED))
+    if kind == "string":
+        return {"type": "string", "minLength": abs(low), "maxLength": abs(low) + more}
+    if kind == "enum":
+        return {"enum": draw(st.lists(st.integers(), min_size=1, max_size=3))}
+    return {"type": kind, "minimum": low, "maximum": low + more}
 
 
-@given(SCHEMAS, st.randoms(use_true_random=False))
+@st.composite
+def schemas(draw: st.DrawFn, depth: int = 3) -> Schema:
+    kind = draw(st.sampled_from(["scalar", "array", "object", "any"])) if depth else "scalar"
+    if kind == "array":
+        least = draw(st.integers(0, 3))
+        most = least + draw(st.integers(0, 3))
+        return {"type": "array", "items": draw(schemas(depth=depth - 1)), "minItems": least, "maxItems": most}
+    if kind == "object":
+        names = draw(st.lists(st.sampled_from("abcd"), unique=True))
+        return _object({name: draw(schemas(depth=depth - 1)) for name in names}, draw(st.integers(0, 4)))
+    if kind == "any":
+        return {"anyOf": [draw(schemas(depth=depth - 1)), draw(schemas(depth=depth - 1))]}
+    return draw(scalars())
+
+
+@given(schemas(), st.randoms(use_true_random=False))
 def test_random_values_fit_their_schema(schema: dict[str, Any], rng: Any) -> None:
-    Draft202012Validator(schema).validate(random_value(schema, rng))
+    validator: Any = importlib.import_module("jsonschema").Draft202012Validator
+    validator(schema).validate(random_value(schema, rng))
 
 
 def test_the_random_policy_calls_offered_tools_and_ends() -> None:
