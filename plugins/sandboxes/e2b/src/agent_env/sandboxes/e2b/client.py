@@ -1,0 +1,140 @@
+"""The service through its SDK: requests of the control plane, with the contract's errors."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from agent_env.errors import SandboxNotFound
+from agent_env.sandboxes.e2b import labels
+from agent_env.sandboxes.e2b.failures import to_error, too_old
+from agent_env.sandboxes.e2b.sdk import sdk
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from agent_env.sandboxes.e2b.labels import Found
+    from agent_env.sandboxes.e2b.sdk import SdkInfo, SdkSandbox
+    from agent_env.sandboxes.e2b.service import Service
+
+_PAGE = 100
+
+
+class Client:
+    """One account of one service."""
+
+    def __init__(self, service: Service, request_timeout: float) -> None:
+        self.service = service
+        self.params = service.params(request_timeout)
+
+    async def create(
+        self,
+        template: str,
+        *,
+        create_id: str,
+        lease_s: float,
+        metadata: Mapping[str, str],
+        envs: Mapping[str, str],
+        network: str,
+        private: bool,
+    ) -> SdkSandbox:
+        """A sandbox. Where the service knows the key, a request that is sent again makes no second one."""
+        options: dict[str, Any] = dict(self.params)
+        if self.service.idempotent:
+            options["idempotency_key"] = create_id
+        else:
+            options["retries"] = 0
+        return cast(
+            "SdkSandbox",
+            await sdk().e2b.AsyncSandbox.create(
+                template,
+                timeout=math.ceil(lease_s),
+                metadata=dict(metadata),
+                envs=dict(envs),
+                allow_internet_access=network == "open",
+                network={"allow_public_traffic": not private},
+                lifecycle={"on_timeout": "kill"},
+                **options,
+            ),
+        )
+
+    async def connect(self, sandbox_id: str) -> SdkSandbox:
+        """A sandbox that another process made.
+
+        Raises:
+            SandboxNotFound: it is not there.
+        """
+        try:
+            box: SdkSandbox = await sdk().e2b.AsyncSandbox.connect(sandbox_id, **self.params)
+        except Exception as error:
+            if getattr(error, "status_code", None) == 405:
+                raise too_old(self.service, "connects to sandboxes with POST /v2/sandboxes/ID/connect") from error
+            raise to_error(error, f"sandbox {sandbox_id}: connect", self.service, sandbox_id) from error
+        return box
+
+    async def info(self, sandbox_id: str) -> Found | None:
+        """What the service says of a sandbox; `None` when there is none of ours."""
+        try:
+            found: SdkInfo = await sdk().e2b.AsyncSandbox.get_info(sandbox_id, **self.params)
+        except Exception as error:
+            mapped = to_error(error, f"sandbox {sandbox_id}", self.service, sandbox_id)
+            # An id that cannot be one is refused with 400 instead.
+            if isinstance(mapped, SandboxNotFound) or getattr(error, "status_code", None) in {400, 404}:
+                return None
+            raise mapped from error
+        return labels.read(self.service.name, found)
+
+    async def kill(self, sandbox_id: str) -> bool:
+        """End a sandbox; False when it was already gone."""
+        try:
+            return bool(await sdk().e2b.AsyncSandbox.kill(sandbox_id, **self.params))
+        except Exception as error:
+            if getattr(error, "status_code", None) == 404:
+                return False
+            raise to_error(error, f"sandbox {sandbox_id}: end", self.service, sandbox_id) from error
+
+    async def set_timeout(self, sandbox_id: str, seconds: float) -> None:
+        """Let a sandbox live this long from now.
+
+        Raises:
+            SandboxNotFound: it is gone.
+        """
+        try:
+            await sdk().e2b.AsyncSandbox.set_timeout(sandbox_id, math.ceil(seconds), **self.params)
+        except Exception as error:
+            raise to_error(error, f"sandbox {sandbox_id}: extend", self.service, sandbox_id) from error
+
+    async def list(self, metadata: Mapping[str, str]) -> AsyncIterator[Found]:
+        """Sandboxes of ours that carry this metadata."""
+        try:
+            query = sdk().e2b.SandboxQuery(metadata=dict(metadata))
+            pages = sdk().e2b.AsyncSandbox.list(query=query, limit=_PAGE, **self.params)
+            while pages.has_next:
+                for info in await pages.next_items():
+                    found = labels.read(self.service.name, info)
+                    # A service that knows no filter lists all.
+                    if found is not None and all(info.metadata.get(key) == value for key, value in metadata.items()):
+                        yield found
+        except Exception as error:
+            raise to_error(error, "listing sandboxes", self.service) from error
+
+    async def template_ready(self, name: str) -> bool:
+        """Whether a template of ours is there and its build went well."""
+        it = sdk()
+        client = it.api_client.get_api_client(it.config.ConnectionConfig(**self.params))
+        try:
+            alias = await it.aliases.asyncio_detailed(alias=name, client=client)
+            self._checked(alias)
+            if alias.parsed is None or alias.status_code >= 300:
+                return False
+            found = await it.templates.asyncio_detailed(template_id=alias.parsed.template_id, client=client)
+            self._checked(found)
+        except Exception as error:
+            raise to_error(error, f"template {name}", self.service) from error
+        builds = getattr(found.parsed, "builds", None) or []
+        return any(getattr(build.status, "value", build.status) in {"ready", "uploaded"} for build in builds)
+
+    @staticmethod
+    def _checked(response: Any) -> None:
+        if response.status_code >= 300 and response.status_code != 404:
+            raise cast("Exception", sdk().api.handle_api_exception(response))

@@ -1,0 +1,87 @@
+"""Errors of the SDK as errors of the contract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_env.errors import (
+    BuildFailed,
+    CreateFailed,
+    QuotaExceeded,
+    RateLimited,
+    SandboxAuthFailed,
+    SandboxError,
+    SandboxGone,
+    SandboxNotFound,
+    SandboxTimeout,
+    SandboxUnavailable,
+    SandboxUnsupported,
+)
+from agent_env.sandboxes.e2b.sdk import sdk, text_of
+
+if TYPE_CHECKING:
+    from agent_env.sandboxes.e2b.service import Service
+
+_QUOTA = ("maximum number of", "concurrent", "quota", "sandbox limit", "limit of sandboxes")
+
+
+def to_error(error: Exception, doing: str, service: Service, sandbox_id: str | None = None) -> SandboxError:
+    """The contract's error for what the SDK raised; ``doing`` says what was tried.
+
+    The order matters: in the SDK a sandbox that is gone is a kind of timeout, and a refused key is no sandbox error.
+    """
+    if isinstance(error, SandboxError):
+        return error
+    it, name = sdk().errors, service.name
+    text = f"{doing}: {text_of(error)}"
+    if isinstance(error, it.SandboxNotRunningException):
+        return SandboxGone(text, provider=name, sandbox_id=sandbox_id)
+    if isinstance(error, it.SandboxUnreachableException | it.ServiceBusyException):
+        return SandboxUnavailable(text, provider=name, sandbox_id=sandbox_id)
+    if isinstance(error, it.TimeoutException | TimeoutError | sdk().httpx.TimeoutException):
+        return SandboxTimeout(text, provider=name, sandbox_id=sandbox_id)
+    if isinstance(error, it.AuthenticationException):
+        return SandboxAuthFailed(f"{text} ({service.key_hint})", provider=name, sandbox_id=sandbox_id)
+    if isinstance(error, it.RateLimitException):
+        if is_quota(text):
+            return QuotaExceeded(text, provider=name, sandbox_id=sandbox_id)
+        return RateLimited(text, provider=name)
+    if isinstance(error, it.SandboxNotFoundException):
+        return SandboxNotFound(text, provider=name, sandbox_id=sandbox_id)
+    if isinstance(error, it.BuildException):
+        return BuildFailed(text, provider=name)
+    if isinstance(error, it.SandboxException):
+        return _by_status(error, text, service, sandbox_id)
+    if isinstance(error, sdk().httpx.HTTPError | OSError):
+        return SandboxUnavailable(f"{text} (is {service.address} right?)", provider=name, sandbox_id=sandbox_id)
+    return SandboxError(text, provider=name, sandbox_id=sandbox_id)
+
+
+def _by_status(error: Exception, text: str, service: Service, sandbox_id: str | None) -> SandboxError:
+    status = getattr(error, "status_code", None)
+    name = service.name
+    if status == 405:
+        return too_old(service)
+    if status in {401, 403}:
+        if is_quota(text):
+            return QuotaExceeded(text, provider=name, sandbox_id=sandbox_id)
+        return SandboxAuthFailed(f"{text} ({service.key_hint})", provider=name, sandbox_id=sandbox_id)
+    if isinstance(status, int) and status >= 500:
+        return SandboxUnavailable(text, provider=name, sandbox_id=sandbox_id)
+    return CreateFailed(text, provider=name, sandbox_id=sandbox_id)
+
+
+def is_quota(text: str) -> bool:
+    """Whether a refusal speaks of the account's quota, not of a rate."""
+    lowered = text.lower()
+    return any(word in lowered for word in _QUOTA)
+
+
+def too_old(service: Service, what: str = "creates sandboxes with POST /v2/sandboxes") -> SandboxUnsupported:
+    """The server does not know a route of this SDK."""
+    return SandboxUnsupported(
+        f"the server at {service.address} is too old for the installed E2B SDK, which {what} (it answered 405): "
+        "upgrade the server to a version that has this route, or, until then, install an older SDK into this "
+        "environment: pip install --force-reinstall 'e2b<2.50'",
+        provider=service.name,
+    )

@@ -1,0 +1,273 @@
+"""The providers: E2B's cloud, and self-hosted servers that speak its API."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
+from agent_env.plugin.sandbox import Capabilities, SandboxProvider
+from agent_env.sandboxes.e2b import labels as marks
+from agent_env.sandboxes.e2b.client import Client
+from agent_env.sandboxes.e2b.creation import Creator
+from agent_env.sandboxes.e2b.keepalive import KeepAlive
+from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions, Options
+from agent_env.sandboxes.e2b.sandbox import E2BSandbox
+from agent_env.sandboxes.e2b.service import aenv_service, e2b_service
+from agent_env.sandboxes.e2b.tasks import Tasks
+from agent_env.sandboxes.e2b.templates import Templates
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from agent_env.plugin.sandbox import Image, SandboxRecord, SandboxSpec
+    from agent_env.sandboxes.e2b.service import Service
+
+log = logging.getLogger("agent_env.sandboxes.e2b")
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+_CLOSE_DEADLINE = 60.0
+_ENDS_AT_ONCE = 8
+
+
+def checked(model: type[OptionsT], name: str, given: Mapping[str, Any]) -> OptionsT:
+    """The options.
+
+    Raises:
+        UsageError: they are wrong.
+    """
+    try:
+        return model(**given)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise UsageError(f"options of the {name} sandbox: {problems}") from error
+
+
+class E2BProviderBase(SandboxProvider):
+    """What both providers share."""
+
+    def __init__(self, options: Options, service: Service, *, inline_files: bool) -> None:
+        self.options = options
+        self.service = service
+        self.client = Client(service, options.request_timeout_s)
+        self.tasks = Tasks()
+        self.capabilities = Capabilities(
+            isolation="vm",
+            endpoint="https" if service.sandbox_url is None else "tcp",
+            max_ttl_s=options.max_ttl_s,
+            network_none=True,
+            limits=frozenset({"cpu", "memory_mb"}),
+            server_ttl=True,
+        )
+        self._inline_files = inline_files
+        self._creator: Creator | None = None
+        self._templates: Templates | None = None
+        self._http: httpx.AsyncClient | None = None
+        self._keep = KeepAlive(self.client, options.lease_s)
+        self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
+        self._creates: set[asyncio.Task[Any]] = set()
+        self._starting: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        if self._closed:
+            raise self._is_closed()
+        starting = self._starting
+        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
+            starting = self._starting = asyncio.create_task(self._start(), name="e2b start")
+        await asyncio.shield(starting)
+
+    def _is_closed(self) -> SandboxUnavailable:
+        return SandboxUnavailable(f"the {self.name} provider is closed", provider=self.name, retryable=False)
+
+    async def _start(self) -> None:
+        await self.reap()  # a wrong key is found here, too
+        if self._http is None:
+            self._http = httpx.AsyncClient(follow_redirects=False)
+            self._templates = Templates(self.client, self.options, inline_files=self._inline_files)
+            self._creator = Creator(self.client, self._templates, self.options, self.tasks, self._http)
+        self._keep.start()
+
+    async def _ready(self) -> tuple[Creator, Templates]:
+        await self.start()
+        if self._creator is None or self._templates is None or self._closed:
+            raise self._is_closed()
+        return self._creator, self._templates
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="e2b close")
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+            if not self._starting.cancelled():
+                self._starting.exception()
+        for create in list(self._creates):
+            create.cancel()
+        if self._creates:
+            await asyncio.wait(set(self._creates))
+        if self._templates is not None:
+            await self._templates.close()
+        await self._keep.close()
+        for box in self._keep.boxes:
+            self.end(box)
+        left = await self.tasks.wait(_CLOSE_DEADLINE)
+        if left:
+            log.warning("%d pieces of work at %s did not end; the service ends what is left by itself", left, self.name)
+        if self._http is not None:
+            await self._http.aclose()
+
+    # -- create -------------------------------------------------------------------------------------------------------
+
+    async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
+        _, templates = await self._ready()
+        await templates.get(image, progress=progress)
+
+    async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> E2BSandbox:
+        if self._closed:
+            raise self._is_closed()
+        work = asyncio.create_task(self._create(spec), name="e2b create")
+        self._creates.add(work)
+        work.add_done_callback(self._creates.discard)
+        try:
+            await asyncio.wait([work], timeout=timeout)
+        except asyncio.CancelledError:
+            self._give_up(work)
+            raise
+        if not work.done():
+            self._give_up(work)
+            raise SandboxTimeout(f"{spec.label}: not created within {timeout:g} s", provider=self.name)
+        if work.cancelled():
+            raise self._is_closed()
+        return work.result()
+
+    def _give_up(self, work: asyncio.Task[E2BSandbox]) -> None:
+        """Nobody waits for this create any more."""
+        work.cancel()
+        work.add_done_callback(self._unwanted)
+
+    def _unwanted(self, work: asyncio.Task[E2BSandbox]) -> None:
+        if not work.cancelled() and work.exception() is None:  # it was done at that very moment
+            self.end(work.result())
+
+    async def _create(self, spec: SandboxSpec) -> E2BSandbox:
+        creator, _ = await self._ready()
+        made = await creator.create(spec)
+        box = E2BSandbox(
+            self,
+            made.box,
+            made.about,
+            labels={marks.MARK: self.name, "create_id": made.create_id, "label": spec.label, **spec.labels},
+            expires_at=made.expires_at,
+            leased_until=made.leased_until,
+            endpoint=made.endpoint,
+            ours=True,
+        )
+        self._keep.add(box)
+        return box
+
+    # -- what sandboxes ask -------------------------------------------------------------------------------------------
+
+    def extended(self, box: E2BSandbox) -> None:
+        """A sandbox got a new expiry."""
+        if box.ours:
+            self._keep.add(box)
+
+    def end(self, box: E2BSandbox) -> asyncio.Task[None]:
+        """End a sandbox by a task that the provider waits for."""
+        return self.tasks.start(self._end(box), f"e2b end {box.id}")
+
+    async def _end(self, box: E2BSandbox) -> None:
+        creator, _ = await self._opened()
+        async with self._ends:
+            await creator.end(box.id)
+        box.closed = True
+        self._keep.discard(box)
+
+    async def _opened(self) -> tuple[Creator, Templates]:
+        """As `_ready`, also while the provider closes."""
+        if self._creator is None or self._templates is None:
+            return await self._ready()
+        return self._creator, self._templates
+
+    # -- others' sandboxes --------------------------------------------------------------------------------------------
+
+    async def attach(self, sandbox_id: str) -> E2BSandbox:
+        own = self._keep.get(sandbox_id)
+        if own is not None:
+            return own
+        found = await self.client.info(sandbox_id)
+        if found is None:
+            raise SandboxNotFound(f"no sandbox has the id {sandbox_id!r}", provider=self.name, sandbox_id=sandbox_id)
+        box = await self.client.connect(sandbox_id)
+        endpoint = self.service.endpoint(box, found.about.port) if found.about.serves else None
+        return E2BSandbox(
+            self,
+            box,
+            found.about,
+            labels=found.labels,
+            expires_at=found.expires_at,
+            leased_until=found.expires_at,
+            endpoint=endpoint,
+            ours=False,
+        )
+
+    async def list(self, labels: Mapping[str, str] | None = None) -> AsyncIterator[SandboxRecord]:
+        async for found in self.client.list(marks.query(self.name, labels)):
+            yield found.record()
+
+    async def destroy(self, sandbox_id: str) -> bool:
+        own = self._keep.get(sandbox_id)
+        if own is not None:
+            await own.close()
+            return True
+        # Only what is ours: the account may hold other people's work.
+        found = await self.client.info(sandbox_id)
+        return found is not None and await self.client.kill(sandbox_id)
+
+    async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
+        now = time.time()
+        left = [found async for found in self.client.list(marks.query(self.name)) if found.may_reap(now, older_than_s)]
+
+        async def end(found: marks.Found) -> None:
+            async with self._ends:
+                await self.client.kill(found.id)
+
+        results = await asyncio.gather(*(end(found) for found in left), return_exceptions=True)
+        ended: list[str] = []
+        for found, result in zip(left, results, strict=True):
+            if isinstance(result, BaseException):
+                log.warning("sandbox %s could not be reaped: %s", found.id, result)
+            else:
+                ended.append(found.id)
+        return ended
+
+
+class E2BProvider(E2BProviderBase):
+    """The E2B cloud. Options: `agent_env.sandboxes.e2b.options.E2BOptions`."""
+
+    name: str = "e2b"
+
+    def __init__(self, **options: Any) -> None:
+        given = checked(E2BOptions, self.name, options)
+        super().__init__(given, e2b_service(given), inline_files=False)
+
+
+class AenvProvider(E2BProviderBase):
+    """A self-hosted AgentENV server. Options: `agent_env.sandboxes.e2b.options.AenvOptions`."""
+
+    name: str = "aenv"
+
+    def __init__(self, **options: Any) -> None:
+        given = checked(AenvOptions, self.name, options)
+        super().__init__(given, aenv_service(given), inline_files=given.files == "inline")
