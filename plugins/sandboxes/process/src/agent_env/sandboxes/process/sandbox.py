@@ -154,10 +154,12 @@ class ProcessSandbox(Sandbox):
         if meta is None:
             raise SandboxGone(f"sandbox {self.id} has ended", provider="process", sandbox_id=self.id)
         self.expires_at = meta["expires_at"] = time.time() + ttl_s
+        try:  # others see it at once; its keeper reads the file again before it ends the sandbox
+            write_json(str(self.folder / "meta.json"), meta)
+        except FileNotFoundError:
+            raise SandboxGone(f"sandbox {self.id} has ended", provider="process", sandbox_id=self.id) from None
         if self._held is not None:
             self._provider.extended(self)
-        else:  # its keeper reads the file again before it ends the sandbox
-            write_json(str(self.folder / "meta.json"), meta)
 
     async def status(self) -> Literal["starting", "running", "exited", "gone"]:
         if self._held is not None:
