@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import socket
 
+_DRAIN_S = 0.25
+_DRAIN_READS = 64
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 
 
@@ -31,6 +34,12 @@ async def http_status(address: str | tuple[str, int], path: str, *, timeout: flo
                 if not more:
                     break
                 data += more
+            # A server that is hung up on while it writes would log an error for every start.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DRAIN_S):
+                    for _ in range(_DRAIN_READS):
+                        if not await loop.sock_recv(sock, 65536):
+                            break
     except (OSError, TimeoutError):
         return None
     finally:

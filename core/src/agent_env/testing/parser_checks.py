@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -17,13 +16,18 @@ from agent_env.plugin.parsing.render import same_json, tools_of
 from agent_env.testing.checks import Checks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from agent_env.testing.checks import Target
 
 CALLS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     ({"name": "now", "arguments": {}},),
     ({"name": "weather", "arguments": {"city": "Zürich", "days": 3, "metric": True}},),
     (
-        {"name": "search", "arguments": {"query": 'say "hi"\n\\ twice', "tags": ["a", "b"], "filter": {"n": {"m": 1.5}}}},
+        {
+            "name": "search",
+            "arguments": {"query": 'say "hi"\n\\ twice', "tags": ["a", "b"], "filter": {"n": {"m": 1.5}}},
+        },
         {"name": "now", "arguments": {}},
     ),
 )
@@ -62,7 +66,7 @@ class ParserChecks(Checks):
         """The parser has a name, and a registered one is found under it."""
         parser = self._parser
         assert isinstance(parser, ToolCallParser), f"{parser!r} is no ToolCallParser"
-        assert isinstance(parser.name, str) and parser.name, "the parser has no name"
+        assert parser.name, "the parser has no name"
         if isinstance(self.case.parser, str):
             assert parser.name == self.case.parser, f"it is registered as {self.case.parser!r}, not {parser.name!r}"
 
@@ -151,14 +155,16 @@ class ParserChecks(Checks):
                 stream.feed(unit * (size // len(unit)))
                 stream.finish()
                 steps.append(stream.cursor.steps)
-            assert steps[1] <= 5 * steps[0] + 1000, f"{unit!r} repeated takes {steps[0]} steps, four times it {steps[1]}"
+            assert steps[1] <= 5 * steps[0] + 1000, (
+                f"{unit!r} repeated takes {steps[0]} steps, four times it {steps[1]}"
+            )
 
     def test_threads_share_it(self) -> None:
         """One parser serves several threads."""
         texts = list(self._mixed(60))
         expected = [self._parser.parse(text, self._tools) for text in texts]
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda text: self._parser.parse(text, self._tools), texts))
+            found = list(pool.map(self._parser.parse, texts, [self._tools] * len(texts)))
         assert found == expected, "in threads the results differ"
 
     # -- what the checks work on --------------------------------------------------------------------------------------

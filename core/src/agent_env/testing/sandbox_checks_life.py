@@ -168,7 +168,7 @@ class LifeChecks(Checks):
             async with await one.create() as box:
                 endpoint = await box.endpoint()
                 await get(endpoint, "/say?text=some-words")
-                assert "some-words" in await box.logs(), "what the server wrote is not in its log"
+                await _logged(box, "some-words")
                 assert len((await box.logs(tail=10)).encode()) <= 10
                 try:
                     await get(endpoint, "/exit?code=7")
@@ -182,7 +182,7 @@ class LifeChecks(Checks):
                     await asyncio.sleep(0.05)
                 if await box.status() == "exited":
                     assert await box.exit_code() in {7, None}
-                    assert "leaving now" in await box.logs()
+                    await _logged(box, "leaving now")
 
         play(self.case, work)
 
@@ -308,6 +308,15 @@ async def _not_ready(one: Play, mode: str, startup_timeout: float) -> SandboxNot
     except SandboxNotReady as error:
         return error
     raise AssertionError(f"a server in mode {mode} was called ready")
+
+
+async def _logged(box: Sandbox, words: str) -> None:
+    """The words are in the log, or will be in a moment."""
+    for _ in range(50):
+        if words in await box.logs():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"what the server wrote is not in its log: {words!r}")
 
 
 async def _refused(one: Play, what: str, **changes: Any) -> None:

@@ -45,8 +45,8 @@ async def _main(request: dict[str, Any]) -> None:
 async def _attach(provider: SandboxProvider, sandbox_id: str) -> None:
     """Use a sandbox that the other process made, and leave it running."""
     box = await provider.attach(sandbox_id)
-    done = await box.exec(["python", "-c", "print(open('/app/note.txt').read())"])
-    await box.write("/app/answer.txt", b"from the second process")
+    done = await box.exec(["python", "-c", "print(open('note.txt').read())"])
+    await box.write("answer.txt", b"from the second process")
     endpoint = await box.endpoint()
     _say({"status": await box.status(), "out": done.stdout.strip(), "url": endpoint.url, "labels": dict(box.labels)})
 

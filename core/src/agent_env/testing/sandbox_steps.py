@@ -1,4 +1,4 @@
-"""Cancelling a coroutine at a chosen await."""
+"""Cancelling work at a chosen await."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class StopAt(Generic[T]):
-    """Awaits a coroutine and cancels it where it waits for the time number ``step``, counted from 0."""
+def cancelled_at(work: Coroutine[Any, Any, T], step: int) -> asyncio.Task[T]:
+    """A task that is cancelled while it waits for the time number ``step``, counted from 0."""
+    return asyncio.ensure_future(_run(_Stepping(work, step)))
 
+
+async def _run(stepping: _Stepping[T]) -> T:
+    return await stepping
+
+
+class _Stepping(Generic[T]):
     def __init__(self, work: Coroutine[Any, Any, T], step: int) -> None:
         self._work = work
         self._step = step
@@ -24,11 +31,16 @@ class StopAt(Generic[T]):
         try:
             waiting = next(inner)
             while True:
-                if waits == self._step:
-                    waiting = inner.throw(asyncio.CancelledError())
+                task = asyncio.current_task()
+                if waits == self._step and task is not None:
+                    asyncio.get_running_loop().call_soon(task.cancel)
                 waits += 1
-                yield waiting
-                waiting = inner.send(None)
+                try:
+                    sent = yield waiting
+                except BaseException as error:  # noqa: BLE001 - the cancellation, for the work to see
+                    waiting = inner.throw(error)
+                else:
+                    waiting = inner.send(sent)
         except StopIteration as stop:
             value: T = stop.value
             return value

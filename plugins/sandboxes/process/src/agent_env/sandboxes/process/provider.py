@@ -17,8 +17,9 @@ from agent_env.errors import (
     SandboxUnsupported,
     UsageError,
 )
+from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord, SandboxSpec
-from agent_env.sandboxes.process import code, commands, identity, reaper, sandbox, state
+from agent_env.sandboxes.process import code, commands, reaper, sandbox, state
 from agent_env.sandboxes.process.forks import Forks
 from agent_env.sandboxes.process.keepers import SpawnerProcess
 from agent_env.sandboxes.process.options import ProcessOptions
@@ -158,7 +159,7 @@ class ProcessProvider(SandboxProvider):
             "labels": {"agentenv": "process", "label": spec.label, **spec.labels},
             "created_at": now,
             "expires_at": now + spec.ttl_s,
-            "owner": identity.me(),
+            "owner": lease.owner(),
             "launch": plan.launch.record(),
         }
         if zygote is not None:
@@ -287,7 +288,7 @@ class ProcessProvider(SandboxProvider):
                     labels=meta["labels"],
                     created_at=meta["created_at"],
                     expires_at=meta["expires_at"],
-                    owner_alive=identity.alive(meta["owner"]),
+                    owner_alive=lease.alive(meta["owner"]),
                     status=sandbox.status_of(meta),
                 )
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from agent_env.plugin import lease
 from agent_env.sandboxes.process import identity
 from agent_env.sandboxes.process.keeper import procs
 from agent_env.sandboxes.process.keeper.files import read_json, remove_tree
@@ -53,7 +54,7 @@ def end_record(folder: Path) -> None:
     meta = read_json(str(folder / "meta.json"))
     if meta is not None:
         owner = meta.get("owner", {})
-        if identity.alive(owner) is not None:
+        if lease.alive(owner) is not None:
             pid = identity.host_pid(meta)
             _kill_recorded(meta)
             if pid is not None:
@@ -98,7 +99,7 @@ def reap(root: Path, older_than_s: float | None = None) -> list[str]:
             if now - group.stat().st_mtime > _FRESH_S:
                 remove_tree(str(group))
             continue
-        alive = identity.alive(owner)
+        alive = lease.alive(owner)
         if alive:
             continue
         left = False

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from agent_env.errors import SandboxError, SandboxUnsupported
-from agent_env.sandboxes.process import identity
+from agent_env.plugin import lease
 from agent_env.sandboxes.process.keeper.files import write_json
 
 SOCKET_PATH_LIMIT = 107
@@ -72,7 +72,7 @@ def new_group(root: Path) -> Path:
             fresh.mkdir(mode=0o700)
         except FileExistsError:
             continue
-        write_json(str(fresh / "owner.json"), identity.me())
+        write_json(str(fresh / "owner.json"), lease.owner())
         try:
             fresh.rename(group)
         except OSError:
