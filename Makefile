@@ -7,7 +7,7 @@ CODE := core plugins tests
 .PHONY: demo test lint fix bench
 
 demo: $(filter .uv/%,$(UV))  ## GridSim, rehearsed through the functions that Miles loads
-	$(UV) run --quiet --no-default-groups agentenv rehearse examples/gridsim --policy greedy
+	$(UV) run --quiet --only-group demo agentenv rehearse examples/gridsim --policy greedy
 
 test: $(filter .uv/%,$(UV))  ## all tests; ARGS="-k name" goes to pytest
 	$(RUN) pytest $(ARGS)
