@@ -1,0 +1,211 @@
+"""Creating a sandbox: all or nothing, and safe to cancel at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_env.errors import (
+    BuildFailed,
+    RateLimited,
+    SandboxError,
+    SandboxGone,
+    SandboxNotFound,
+    SandboxUnavailable,
+)
+from agent_env.plugin import lease
+from agent_env.plugin.imagebuild.start import require_command
+from agent_env.sandboxes.daytona import ending, failures, labels, plan, readiness
+from agent_env.sandboxes.daytona.client import backoff
+from agent_env.sandboxes.daytona.sdk import NAME, state_of
+
+if TYPE_CHECKING:
+    import httpx
+    from agent_env.plugin.pacing import Pace
+    from agent_env.plugin.sandbox import Endpoint, SandboxSpec
+    from agent_env.sandboxes.daytona.client import Api
+    from agent_env.sandboxes.daytona.images import Images, Ready
+    from agent_env.sandboxes.daytona.labels import Found
+    from agent_env.sandboxes.daytona.options import DaytonaOptions
+    from agent_env.sandboxes.daytona.sdk import Remote
+    from agent_env.sandboxes.daytona.tasks import Tasks
+
+log = logging.getLogger("agent_env.sandboxes.daytona")
+
+_LOOK_S = 1.0
+_LOST_WAITS = (0.5, 2.0, 5.0)
+
+
+@dataclass(slots=True)
+class Made:
+    """A sandbox that runs, and how to reach it."""
+
+    remote: Remote
+    found: Found
+    endpoint: Endpoint | None
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """What an attempt has begun, so that it can be ended whatever is known of it."""
+
+    create_id: str
+    task: asyncio.Task[Remote] | None = None
+    error: BaseException | None = None
+
+
+class Creator:
+    """Makes sandboxes for one provider."""
+
+    def __init__(
+        self, api: Api, images: Images, options: DaytonaOptions, tasks: Tasks, pace: Pace, http: httpx.AsyncClient
+    ) -> None:
+        self._api = api
+        self._images = images
+        self._options = options
+        self._tasks = tasks
+        self._pace = pace
+        self._http = http
+
+    async def create(self, spec: SandboxSpec, *, deadline: float) -> Made:
+        """A sandbox whose server answers, where it has one.
+
+        Args:
+            spec: what to create.
+            deadline: time of the event loop; a busy service is not asked again when it would be later than this.
+
+        Raises:
+            SandboxError: the subclass says what happened.
+        """
+        plan.refuse(spec)
+        size = plan.size(spec, self._options)
+        loop = asyncio.get_running_loop()
+        attempt, rebuilt = 0, False
+        while True:
+            attempt += 1
+            ready = await self._images.get(spec.image, size)
+            about = plan.about(spec, ready, self._options)
+            try:
+                return await self._attempt(spec, ready, about, deadline)
+            except SandboxNotFound as error:
+                if rebuilt or ready.snapshot is None:
+                    raise SandboxGone(f"{spec.label}: {error}", provider=NAME) from error
+                rebuilt = True  # its snapshot was removed since it was built
+                self._images.forget(spec.image, size)
+            except (RateLimited, SandboxUnavailable) as error:
+                asked = error.retry_after if isinstance(error, RateLimited) else None
+                delay = backoff(attempt, asked)
+                if isinstance(error, RateLimited):
+                    await self._pace.hold(delay)
+                if loop.time() + delay >= deadline:
+                    raise
+                log.info("%s: create is tried again in %.1f s: %s", spec.label, delay, error)
+                await asyncio.sleep(delay)
+
+    async def _attempt(self, spec: SandboxSpec, ready: Ready, about: labels.About, deadline: float) -> Made:
+        ticket = _Ticket(lease.new_id())
+        try:
+            async with self._pace.slot():
+                remote = await self._request(ticket, spec, ready, about, deadline)
+            found = labels.read(remote)
+            if found is None:
+                raise SandboxUnavailable(f"{spec.label}: Daytona lost the labels of its sandbox", provider=NAME)
+            endpoint: Endpoint | None = None
+            if about.serves:
+                endpoint = await self._serve(remote, spec, ready, about)
+        except asyncio.CancelledError:
+            # Raised at once; what was begun is ended by a task that the provider waits for.
+            self._tasks.start(self._abandon(ticket), f"daytona abandon {ticket.create_id}")
+            raise
+        except BaseException:
+            await asyncio.shield(self._tasks.start(self._abandon(ticket), f"daytona abandon {ticket.create_id}"))
+            raise
+        return Made(remote, found, endpoint)
+
+    async def _request(
+        self, ticket: _Ticket, spec: SandboxSpec, ready: Ready, about: labels.About, deadline: float
+    ) -> Remote:
+        now = time.time()
+        params = plan.params(
+            self._api.sdk,
+            spec,
+            ready,
+            about,
+            self._options,
+            create_id=ticket.create_id,
+            marks=labels.write(ticket.create_id, spec.labels, about, now, now + spec.ttl_s),
+        )
+        seconds = max(1.0, deadline - asyncio.get_running_loop().time())
+
+        async def request() -> Remote:
+            return await self._api.client.create(params, timeout=seconds)
+
+        ticket.task = self._tasks.start(request(), f"daytona create {ticket.create_id}")
+        try:
+            # It runs to its end even when the caller is cancelled: only then is known what it made.
+            return await asyncio.shield(ticket.task)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            ticket.error = error
+            text = str(error)
+            if "build_failed" in text.lower():
+                raise BuildFailed(f"{spec.label}: {ready.title} could not be built: {text}", provider=NAME) from error
+            raise failures.to_error(error, f"{spec.label}: create") from error
+
+    async def _serve(self, remote: Remote, spec: SandboxSpec, ready: Ready, about: labels.About) -> Endpoint:
+        argv = spec.command
+        if argv is None and about.ours and ready.start is not None:
+            argv = require_command(ready.start, spec.label, provider=NAME)
+        try:
+            return await readiness.start(self._api, remote, self._http, spec, about, argv)
+        except SandboxNotFound as error:
+            raise SandboxGone(
+                f"{spec.label}: its sandbox was ended from outside before the server answered",
+                provider=NAME,
+                sandbox_id=remote.id,
+            ) from error
+        except SandboxUnavailable as error:
+            if await ending.find(self._api, remote.id) is None:
+                raise SandboxGone(
+                    f"{spec.label}: its sandbox was ended from outside before the server answered",
+                    provider=NAME,
+                    sandbox_id=remote.id,
+                ) from error
+            raise
+
+    async def _abandon(self, ticket: _Ticket) -> None:
+        """End what an attempt made, or may have made, or is still making."""
+        name, task = labels.name_of(ticket.create_id), ticket.task
+        if task is None:
+            return
+        while not task.done():
+            await asyncio.wait([task], timeout=_LOOK_S)
+            if not task.done() and await self._ended(name):
+                task.cancel()
+                await asyncio.wait([task])
+        error = ticket.error or (None if task.cancelled() else task.exception())
+        if error is None:
+            await self._ended(name)
+            return
+        for delay in (0.0, *_LOST_WAITS) if failures.lost(error) else ():
+            # Its answer was lost, and with it whether and when it is made.
+            await asyncio.sleep(delay)
+            if await self._ended(name):
+                return
+
+    async def _ended(self, name: str) -> bool:
+        try:
+            return await ending.end(self._api, name)
+        except SandboxError as error:
+            log.warning("sandbox %s, which nobody wants, could not be ended; its time to live ends it: %s", name, error)
+            return False
+
+
+def describe(remote: Remote) -> str:
+    """For messages: why it is not running."""
+    reason = remote.error_reason
+    return state_of(remote) + (f" ({reason})" if reason else "")

@@ -1,0 +1,250 @@
+"""Images and snapshots: an env's Dockerfile becomes a snapshot named by its content, once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_env.errors import BuildFailed, SandboxError, SandboxNotFound, SandboxUnsupported
+from agent_env.plugin.imagebuild import context as contexts
+from agent_env.plugin.imagebuild.start import Start, instructions, read_start
+from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
+from agent_env.sandboxes.daytona.failures import to_error
+from agent_env.sandboxes.daytona.sdk import NAME, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_env.plugin.imagebuild.context import Context
+    from agent_env.plugin.sandbox import Image
+    from agent_env.sandboxes.daytona.client import Api
+    from agent_env.sandboxes.daytona.options import DaytonaOptions
+    from agent_env.sandboxes.daytona.plan import Size
+
+    Progress = Callable[[str], None]
+
+_LOG_LINES = 80
+_POLL_S = 1.0
+_BROKEN = ("error", "build_failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a sandbox can be created from.
+
+    Attributes:
+        title: for messages.
+        snapshot: name of a snapshot, or `None`.
+        image: name of an image, or `None`.
+        start: how a Dockerfile starts its server, where there is a Dockerfile.
+        runs_itself: the snapshot has an entrypoint, which Daytona runs.
+    """
+
+    title: str
+    snapshot: str | None = None
+    image: str | None = None
+    start: Start | None = None
+    runs_itself: bool = False
+
+    @property
+    def command(self) -> tuple[str, ...] | None:
+        """Argv of the server as the image's maker wrote it."""
+        return self.start.command if self.start is not None else None
+
+
+class Images:
+    """Hands out what sandboxes are created from; builds what is missing, each once at a time."""
+
+    def __init__(self, api: Api, options: DaytonaOptions) -> None:
+        self._api = api
+        self._options = options
+        self._known: dict[tuple[Image, Size], Ready] = {}
+        self._work: dict[tuple[Image, Size], asyncio.Task[Ready]] = {}
+        self._listeners: dict[tuple[Image, Size], list[Progress]] = {}
+
+    async def get(self, image: Image, size: Size, progress: Progress | None = None) -> Ready:
+        """What to create from.
+
+        Raises:
+            SandboxUnsupported: an image of a kind that is not run here; BuildFailed: with the end of the log.
+        """
+        key = (image, size)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        listeners = self._listeners.setdefault(key, [])
+        if progress is not None:
+            listeners.append(progress)
+        task = self._work.get(key)
+        if task is None:
+            task = self._work[key] = asyncio.create_task(self._get(image, size, listeners), name="daytona snapshot")
+            task.add_done_callback(lambda _: self._forget(key))
+        try:
+            return await asyncio.shield(task)  # one that waits may be cancelled; the others still want it
+        finally:
+            if progress is not None and progress in listeners:
+                listeners.remove(progress)
+
+    def forget(self, image: Image, size: Size) -> None:
+        """Look again at the next use: Daytona says that the snapshot is gone."""
+        self._known.pop((image, size), None)
+
+    def _forget(self, key: tuple[Image, Size]) -> None:
+        task = self._work.pop(key, None)
+        self._listeners.pop(key, None)
+        if task is not None and not task.cancelled():
+            task.exception()
+
+    async def close(self) -> None:
+        """Stop waiting for what is built; Daytona finishes it, and its name finds it again."""
+        tasks = list(self._work.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # -- work ---------------------------------------------------------------------------------------------------------
+
+    async def _get(self, image: Image, size: Size, listeners: list[Progress]) -> Ready:
+        def say(line: str) -> None:
+            for listener in list(listeners):
+                listener(line)
+
+        match image:
+            case BuildContext():
+                ready = await self._from_folder(image, size, say)
+            case ImageRef():
+                ready = Ready(title=f"image {image.name!r}", image=image.name)
+            case TemplateRef():
+                found = await self._find(image.id)
+                if found is None:
+                    raise SandboxUnsupported(f"Daytona has no snapshot {image.id!r}", provider=NAME)
+                await self._active(image.id, f"snapshot {image.id!r}", found, say)
+                ready = Ready(
+                    title=f"snapshot {image.id!r}",
+                    snapshot=image.id,
+                    runs_itself=bool(getattr(found, "entrypoint", None)),
+                )
+            case HostImage():
+                raise SandboxUnsupported(
+                    "the daytona sandbox runs Dockerfiles, images and snapshots, not this machine itself", provider=NAME
+                )
+        self._known[(image, size)] = ready
+        return ready
+
+    async def _from_folder(self, image: BuildContext, size: Size, say: Progress) -> Ready:
+        context = await asyncio.to_thread(contexts.read, image.path, image.dockerfile, provider=NAME)
+        start = await asyncio.to_thread(read_start, image.path, context.text, provider=NAME)
+        title = f"env {image.path.name!r}"
+        _check(context, title)
+        name = f"agentenv-{context.slug}-{context.digest[:24]}{size.suffix}"
+        try:
+            async with asyncio.timeout(self._options.build_timeout_s):
+                await self._build(name, title, context, size, say)
+        except TimeoutError as error:
+            raise BuildFailed(
+                f"{title}: its snapshot took longer than {self._options.build_timeout_s:g} s", provider=NAME
+            ) from error
+        return Ready(title=title, snapshot=name, start=start)
+
+    async def _find(self, name: str) -> Any:
+        try:
+            return await self._api.call(lambda: self._api.client.snapshot.get(name), f"snapshot {name}")
+        except SandboxNotFound:
+            return None
+
+    async def _build(self, name: str, title: str, context: Context, size: Size, say: Progress) -> None:
+        found = await self._find(name)
+        if found is not None and state_of(found) in _BROKEN:
+            # Of an earlier attempt, which may have failed for a passing reason.
+            broken = found
+            await self._api.call(lambda: self._api.client.snapshot.delete(broken), f"{title}: removing {name}")
+            found = await self._gone(name)
+        if found is None:
+            say(f"{title}: building the snapshot {name}")
+            await self._create(name, title, context, size, say)
+        else:
+            await self._active(name, title, found, say)
+        say(f"{title}: the snapshot {name} is ready")
+
+    async def _gone(self, name: str) -> Any:
+        """Wait until a removed snapshot is no more; another one of that name that came instead."""
+        while True:
+            found = await self._find(name)
+            if found is None or state_of(found) not in {*_BROKEN, "removing"}:
+                return found
+            await asyncio.sleep(_POLL_S)
+
+    async def _create(self, name: str, title: str, context: Context, size: Size, say: Progress) -> None:
+        sdk, log = self._api.sdk, deque[str](maxlen=_LOG_LINES)
+
+        def on_log(text: str) -> None:
+            for line in text.splitlines():
+                log.append(line)
+                say(f"{title}: {line}")
+
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="agentenv-daytona-"))
+        try:
+            dockerfile = await asyncio.to_thread(context.stage, folder)
+            image = await asyncio.to_thread(sdk.Image.from_dockerfile, dockerfile, strict_context=True)
+            params = sdk.CreateSnapshotParams(name=name, image=image, resources=size.resources(sdk))
+            await self._api.client.snapshot.create(params, on_logs=on_log, timeout=0)
+        except sdk.DaytonaConflictError:  # another process was faster
+            await self._active(name, title, await self._find(name), say)
+        except Exception as error:
+            raise _failed(error, title, "\n".join(log)) from error
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _active(self, name: str, title: str, found: Any, say: Progress) -> None:
+        """Wait until a snapshot can be used."""
+        said = ""
+        while (state := state_of(found) if found is not None else "gone") != "active":
+            if state in _BROKEN or state == "gone":
+                reason = getattr(found, "error_reason", None) or "it was removed"
+                raise BuildFailed(f"{title}: the snapshot {name} is not usable: {reason}", provider=NAME)
+            if state == "inactive":
+                await self._activate(name, found)
+            if state != said:
+                say(f"{title}: the snapshot {name} is {state}")
+                said = state
+            await asyncio.sleep(_POLL_S)
+            found = await self._find(name)
+
+    async def _activate(self, name: str, found: Any) -> None:
+        """Wake a snapshot that nobody used for long."""
+        await self._api.call(lambda: self._api.client.snapshot.activate(found), f"snapshot {name}")
+
+
+def _check(context: Context, title: str) -> None:
+    """Refuse what the SDK would leave out of the context without a word.
+
+    Raises:
+        SandboxUnsupported: a local ADD.
+    """
+    for word, rest in instructions(context.text):
+        sources = [part for part in rest.split() if not part.startswith("--")][:-1]
+        if word == "ADD" and any(not re.match(r"https?://|git@", source) for source in sources):
+            raise SandboxUnsupported(
+                f"{title}: Daytona's SDK uploads the files of COPY and not those of ADD ({rest!r}); write COPY",
+                provider=NAME,
+            )
+
+
+def _failed(error: Exception, title: str, log: str) -> SandboxError:
+    """A build's failure, told apart from a service that is busy or refuses."""
+    if "Failed to create snapshot" in str(error) and "reason:" in str(error):
+        reason = str(error).rpartition("reason:")[2].strip()
+        return BuildFailed(f"{title}: building its snapshot failed: {reason}\n{log}".rstrip(), log=log, provider=NAME)
+    if isinstance(error, OSError):
+        return BuildFailed(f"{title}: its build context could not be uploaded: {error}", log=log, provider=NAME)
+    failure = to_error(error, f"{title}: snapshot")
+    if isinstance(failure, SandboxUnsupported) or type(failure) is SandboxError:
+        return BuildFailed(str(failure), log=log, provider=NAME)
+    return failure
