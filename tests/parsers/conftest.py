@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agent_env.plugin.parser import ToolCallParser
 from agent_env.registry import default_registry
 from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent_env.plugin.parser import ToolCallParser
 
 FAMILIES = (
     "hermes",

@@ -24,8 +24,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
-names = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True).filter(lambda name: name not in _KEYWORDS)
-_KEYWORDS = {"as", "if", "in", "is", "or", "and", "def", "del", "for", "not", "try", "else", "from", "pass", "with"}
+names: st.SearchStrategy[str] = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 calls = st.lists(
     st.fixed_dictionaries({"name": names, "arguments": st.dictionaries(names, json_values, max_size=4)}),
     min_size=1,

@@ -112,7 +112,9 @@ def _read_request(line: bytes, tools: list[Mapping[str, Any]]) -> tuple[str, lis
     fields = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
     text = fields.get("text")
     if not isinstance(text, str):
-        raise ValueError('expected an object {"text": "...", "tools": [...]} with a string as its text')
+        raise ValueError(  # noqa: TRY004
+            'expected an object {"text": "...", "tools": [...]} with a string as its text'
+        )
     offered = fields.get("tools")
     return text, tools if offered is None else _check_tools(offered, "its tools")
 

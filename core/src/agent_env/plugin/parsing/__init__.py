@@ -11,8 +11,8 @@ from agent_env.plugin.parsing.foreign import FOREIGN_TAGS, foreign_block, take_w
 from agent_env.plugin.parsing.jsoncall import JsonCallTags, scan_json_call
 from agent_env.plugin.parsing.jsonscan import find_outside_strings, find_value_end, scan_scalar
 from agent_env.plugin.parsing.jsonvalue import NotJson, decode_json
-from agent_env.plugin.parsing.reply import Reply
 from agent_env.plugin.parsing.render import reads_again, render_value
+from agent_env.plugin.parsing.reply import Reply
 from agent_env.plugin.parsing.schema import decode_value
 from agent_env.plugin.parsing.tagged import TaggedCall, ValueTags, scan_value, tag_rest
 from agent_env.plugin.parsing.tagparser import TagParser

@@ -13,6 +13,10 @@ Scan: TypeAlias = Generator[None, None, T]
 _SPACE = re.compile(r"\s*+")
 
 
+#: Keeps the work linear.
+MAX_RESCUES = 64
+
+
 class Token(NamedTuple):
     """A tag that stands in the text.
 
@@ -65,16 +69,18 @@ class Cursor:
             be copied for every piece.
         pos: everything before it is dealt with.
         ended: no more text comes.
+        rescues: how often a call may still be ended inside a string that was read to its end in vain.
         steps: number of searches made, for tests that hold the work to be linear.
     """
 
-    __slots__ = ("ended", "pos", "steps", "text")
+    __slots__ = ("ended", "pos", "rescues", "steps", "text")
 
     def __init__(self, text: str = "", *, ended: bool = False) -> None:
         self.text = text
         self.pos = 0
         self.ended = ended
         self.steps = 0
+        self.rescues = MAX_RESCUES
 
     def append(self, piece: str) -> None:
         """Take more text. A local name that is the only reference lets CPython grow the string where it is."""

@@ -12,7 +12,7 @@ _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 _STRING_REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _VALUE_RUN = re.compile(rf'[^"{{}}\[\]]*+(?:{_STRING}[^"{{}}\[\]]*+)*+', re.DOTALL)
 _AFTER_STRING = ",:}]"
-_PATIENCE = 512  # how far behind a tag that may end a broken string the string's end is looked for
+_WINDOW = 8192  # a search for the end of a string may be in vain: it looks no farther
 
 
 class _Runs(NamedTuple):
@@ -44,9 +44,13 @@ def find_outside_strings(cursor: Cursor, start: int, stops: Tags, follows: Tags)
     at = start
     while True:
         cursor.steps += 1
-        match = run.match(cursor.text, at)
-        at = match.end() if match is not None else at
+        match = run.match(cursor.text, at, at + _WINDOW)
+        found_end = match.end() if match is not None else at
         del match
+        if found_end == at + _WINDOW:
+            at = found_end
+            continue
+        at = found_end
         if at == len(cursor.text):
             if cursor.ended:
                 return None
@@ -73,23 +77,21 @@ def _leave_string(cursor: Cursor, quote: int, stops: Tags, follows: Tags) -> Sca
         if candidate is None:
             match = inside.match(cursor.text, at)
         else:
-            match = _STRING_REST.match(cursor.text, at, candidate.end + _PATIENCE + 1)
+            match = _STRING_REST.match(cursor.text, at)
         at = match.end() if match is not None else at
         del match
-        if candidate is not None and at >= candidate.end + _PATIENCE:
-            return candidate
         mark = cursor.text[at : at + 1]
         if mark == '"':
             following = yield from cursor.skip_space(at + 1)
             text = cursor.text
             sound = following == len(text) or text[following] in _AFTER_STRING or text[following] in stops.firsts
-            return at + 1 if candidate is None or sound else candidate
+            return at + 1 if candidate is None or sound else _rescued(cursor, candidate)
         if mark == "\\" or not mark:
             if not cursor.ended:
                 del mark
                 yield
                 continue
-            return candidate
+            return _rescued(cursor, candidate) if candidate is not None else None
         token = yield from cursor.tag_at(stops, at)
         if token is None:
             at += 1
@@ -100,9 +102,15 @@ def _leave_string(cursor: Cursor, quote: int, stops: Tags, follows: Tags) -> Sca
             behind = yield from cursor.skip_space(token.end)
             if "\n" in cursor.text[quote:behind]:
                 return token
-        if opens:
+        if opens and cursor.rescues > 0:
             candidate = token
         at = token.end
+
+
+def _rescued(cursor: Cursor, token: Token) -> Token:
+    """A tag that ends a broken string: the text behind it was read in vain, which may not happen too often."""
+    cursor.rescues -= 1
+    return token
 
 
 def _string_end(cursor: Cursor, quote: int) -> Scan[int]:

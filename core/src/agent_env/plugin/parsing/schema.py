@@ -26,9 +26,18 @@ class ParameterType(NamedTuple):
     nullable: bool
 
 
+_ONLY: dict[str, ParameterType] = {kind: ParameterType((kind,), False) for kind in _KNOWN}
+
+
 def parameter_type(schema: Mapping[str, Any], name: str) -> ParameterType:
     """The types of the parameter ``name`` in the schema of a tool's arguments."""
     properties = _mapping(schema.get("properties"))
+    plain: object = properties.get(name)
+    if type(plain) is dict:
+        kind = cast("dict[str, object]", plain).get("type")
+        only = _ONLY.get(kind) if isinstance(kind, str) else None
+        if only is not None and "nullable" not in plain:
+            return only
     found: dict[str, None] = {}
     unknown = _collect(properties.get(name), schema, found, [_MAX_BRANCHES])
     nullable = found.pop("null", 0) is None
@@ -119,8 +128,8 @@ def _collect(node: object, root: Mapping[str, Any], found: dict[str, None], left
     kinds = fields.get("type")
     if kinds is not None:
         unknown = False
-        for kind in cast("list[object]", kinds) if isinstance(kinds, list) else [kinds]:
-            kind = _ALIASES.get(kind, kind) if isinstance(kind, str) else None
+        for listed in cast("list[object]", kinds) if isinstance(kinds, list) else [kinds]:
+            kind = _ALIASES.get(listed, listed) if isinstance(listed, str) else None
             if kind == "null" or kind in _KNOWN:
                 found[str(kind)] = None
             else:
@@ -152,4 +161,6 @@ def _resolve(node: object, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
+    if type(value) is dict:
+        return cast("dict[str, Any]", value)
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

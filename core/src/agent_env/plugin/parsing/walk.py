@@ -120,7 +120,7 @@ def cut_section(cursor: Cursor, reply: Reply, opener: Token, tags: Tags) -> None
     """Report a wrapper without a call that the text's end cuts, perhaps inside one of ``tags``."""
     if not cursor.ended or cursor.pos < len(cursor.text):
         return
-    inside = cursor.text[opener.end :].strip()
+    inside = cursor.text[opener.end :].lstrip()
     if not inside or any(tag.startswith(inside) and tag != inside for tag in tags.tags):
         reply.unclosed(opener.start, len(cursor.text))
 

@@ -10,7 +10,7 @@ from agent_env.plugin.parsing import TagParser
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_D = "｜DSML｜"
+_D = "\uff5cDSML\uff5c"
 
 
 class DeepSeekV32Parser(TagParser):
@@ -20,10 +20,10 @@ class DeepSeekV32Parser(TagParser):
     wrappers = (f"<{_D}function_calls>", f"<{_D}tool_calls>")
     wrapper_ends = (f"</{_D}function_calls>", f"</{_D}tool_calls>")
     call_open = f"<{_D}invoke name="
-    call_rest = r"""["']?([^"'<>\n]*)["']?\s*>"""
+    call_rest = r"""["']?([^"'<>\n]*)["']?[ \t]*>"""
     call_close = f"</{_D}invoke>"
     parameter_open = f"<{_D}parameter name="
-    parameter_rest = r"""["']?([^"'<>\n]*)["']?(?:\s+string\s*=\s*["']?(true|false)["']?)?\s*>"""
+    parameter_rest = r"""["']?([^"'<>\n]*)["']?(?:[ \t]+string[ \t]*=[ \t]*["']?(true|false)["']?)?[ \t]*>"""
     parameter_close = f"</{_D}parameter"
 
     def render(self, calls: Sequence[Mapping[str, Any]]) -> str | None:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.parsing import Cursor, Reply, Scan
 
-_SECTION = "<｜tool▁calls▁begin｜>"
-_SECTION_END = "<｜tool▁calls▁end｜>"
-_BEGIN = "<｜tool▁call▁begin｜>"
-_SEPARATOR = "<｜tool▁sep｜>"
-_END = "<｜tool▁call▁end｜>"
+_SECTION = "<\uff5ctool▁calls▁begin\uff5c>"
+_SECTION_END = "<\uff5ctool▁calls▁end\uff5c>"
+_BEGIN = "<\uff5ctool▁call▁begin\uff5c>"
+_SEPARATOR = "<\uff5ctool▁sep\uff5c>"
+_END = "<\uff5ctool▁call▁end\uff5c>"
 _OPENS = Tags(_BEGIN)
 _CLOSES = Tags(_SECTION_END)
 _HEAD = Tags(_SEPARATOR, _END, _BEGIN, _SECTION_END, "</think>")

@@ -43,6 +43,11 @@ _NAME_STOP = re.compile(_NAME_END)
 _NAME_LIMIT = 300
 
 
+_PLAIN_PAIR = re.compile(
+    rf"\s*+{_KEY}([^<]{{1,200}}+){_KEY_END}\s*+{_VALUE}([^<]*+){_VALUE_END}(?=\s*+(?:{_KEY}|{_CLOSE}))"
+)
+
+
 def _value_tags(*closes: str) -> ValueTags:
     return ValueTags(
         close=_VALUE_END,
@@ -78,6 +83,8 @@ class Glm45Parser(BlockParser):
         call = TaggedCall(opener.start, malformed=foreign)
         named = False
         while True:
+            if named:
+                self._plain_pairs(cursor, reply, call)
             token = yield from cursor.find(inside)
             if token is not None and token.tag == _THINK_END:
                 if not reply.thought:
@@ -139,6 +146,16 @@ class Glm45Parser(BlockParser):
         call.name, _, rest = text.partition("\n")
         call.name = call.name.strip()
         call.malformed = call.malformed or bool(rest.strip())
+
+    def _plain_pairs(self, cursor: Cursor, reply: Reply, call: TaggedCall) -> None:
+        """Read pairs at the cursor in whose values no tag can stand: a short cut that changes no result."""
+        while True:
+            match = _PLAIN_PAIR.match(cursor.text, cursor.pos)
+            key = match[1].strip() if match is not None else ""
+            if match is None or not key:
+                return
+            call.put(key, decode_value(reply.tools.schema(call.name), key, match[2]))
+            cursor.pos = match.end()
 
     def _pair(self, cursor: Cursor, reply: Reply, call: TaggedCall, values: ValueTags) -> Scan[bool]:
         """A key and its value, behind the key's opening tag; True when the text is cut in it."""

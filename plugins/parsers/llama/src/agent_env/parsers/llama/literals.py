@@ -30,6 +30,9 @@ _FLOAT = re.compile(
     r"|\d(?:_?\d)*+[eE][+-]?\d(?:_?\d)*+)\Z",
     re.ASCII,
 )
+_PLAIN_ARGUMENT = re.compile(
+    r"""([^\W\d]\w*+)=(?:"([^"\\]*+)"|'([^'\\]*+)'|(-?[1-9]\d{0,15})|(True|False|None))\s*+(?:,\s*+|(?=\)))""", re.ASCII
+)
 _ATOM_END = re.compile(r"[,\])}:\s]")
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(\r\n|.))", re.DOTALL)
 _SIMPLE = {
@@ -75,11 +78,30 @@ def _read_arguments(text: str, at: int) -> tuple[dict[str, Any] | None, bool, in
     arguments: dict[str, Any] = {}
     named = True
     decoded = True
+    value: Any
     at = _skip(text, at)
     while text[at : at + 1] != ")":
+        plain = _PLAIN_ARGUMENT.match(text, at)
+        if plain is not None:  # a short cut that changes no result
+            key, double, single, digits, word = plain.groups()
+            if word is not None:
+                arguments[key] = _WORDS[word]
+            elif digits is not None:
+                arguments[key] = int(digits)
+            else:
+                arguments[key] = double if double is not None else single
+            at = plain.end()
+            continue
         match = _KEY.match(text, at)
         if match is not None:
             at = _skip(text, match.end())
+            value, end = _plain_value(text, at)
+            if end >= 0:
+                arguments[match.group(1)] = value
+                at = end
+                if text[at] == ",":
+                    at = _skip(text, at + 1)
+                continue
         end = value_end(text, at)
         raw = text[at:end].rstrip()
         if not raw or raw.startswith("*") or (match is None and arguments):
@@ -98,6 +120,16 @@ def _read_arguments(text: str, at: int) -> tuple[dict[str, Any] | None, bool, in
         if text[at] == ",":
             at = _skip(text, at + 1)
     return (arguments if named else None), decoded, at + 1
+
+
+def _plain_value(text: str, at: int) -> tuple[Any, int]:
+    """A literal that a comma or parenthesis follows, and the place of that; -1 when something else stands there."""
+    try:
+        value, end = _value(text, at, 0)
+    except NotPython:
+        return None, -1
+    end = _skip(text, end)
+    return (value, end) if text[end : end + 1] in {",", ")"} else (None, -1)
 
 
 def _check_expression(text: str) -> None:

@@ -20,7 +20,9 @@ _LIST = Tags("[")
 _NAME = re.compile(r"[^\W\d][\w.\-]*+\(")
 _NOT_NAME = re.compile(r"[^\w.\-]")
 _NAME_LIMIT = 300
-_OUTSIDE = re.compile(r"[^\[\](){}\"']*+")
+_NO_MARK = r"[^\[\](){}\"']*+"
+_PLAIN_STRING = r"(?:\"(?!\"\")[^\"\\]*+(?:\\.[^\"\\]*+)*+\"(?=[^\"])|'(?!'')[^'\\]*+(?:\\.[^'\\]*+)*+'(?=[^']))"
+_OUTSIDE = re.compile(rf"{_NO_MARK}(?:{_PLAIN_STRING}{_NO_MARK})*+", re.DOTALL)
 _QUOTES = {quote: re.compile(rf"[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+", re.DOTALL) for quote in ('"', "'")}
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 

@@ -17,10 +17,10 @@ class MiniMaxM2Parser(TagParser):
     wrappers = ("<minimax:tool_call>",)
     wrapper_ends = ("</minimax:tool_call>",)
     call_open = "<invoke name="
-    call_rest = r"""["']?([^"'<>\n]*)["']?\s*>"""
+    call_rest = r"""["']?([^"'<>\n]*)["']?[ \t]*>"""
     call_close = "</invoke>"
     parameter_open = "<parameter name="
-    parameter_rest = r"""["']?([^"'<>\n]*)["']?\s*>"""
+    parameter_rest = r"""["']?([^"'<>\n]*)["']?[ \t]*>"""
     parameter_close = "</parameter"
     bare_calls = False
 
