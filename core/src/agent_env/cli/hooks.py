@@ -22,5 +22,11 @@ def agentenv_commands() -> list[CommandInfo]:
             "rehearse", "Play a bundle as a trainer would, with a stand-in model", "agent_env.cli.rehearse:command"
         ),
         CommandInfo("rows", "Write a trainer's rows for a bundle's server", "agent_env.cli.rows:command"),
+        CommandInfo(
+            "sandbox ls", "List the sandboxes of all providers that still are", "agent_env.cli.sandbox_ls:command"
+        ),
+        CommandInfo(
+            "sandbox reap", "End the sandboxes that nobody owns any more", "agent_env.cli.sandbox_reap:command"
+        ),
         CommandInfo("serve", "Serve every task of a bundle over OpenEnv", "agent_env.cli.serve:command"),
     ]
