@@ -35,6 +35,7 @@ NAMES = {
     "minimax_m2": "minimax-m2",
     "gpt_oss": "gpt-oss",
 }
+BEFORE = {"gpt_oss": "<|start|>assistant"}  # stands in the prompt; SGLang reads no call without it
 SCRIPT = Path(__file__).parent / "sglang_oracle.py"
 CALLS: list[list[dict[str, Any]]] = [
     [{"name": "weather", "arguments": {"city": "Oslo", "days": 3, "metric": True}}],
@@ -69,18 +70,17 @@ def oracle() -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
 def test_agrees_on_valid_calls(
     oracle: Callable[..., list[dict[str, Any]]], parser_of: Callable[[str], ToolCallParser]
 ) -> None:
-    requests: list[dict[str, Any]] = []
-    for family, name in NAMES.items():
-        for calls in CALLS:
-            requests.append(
-                {
-                    "family": family,
-                    "parser": name,
-                    "text": parser_of(family).render(calls),
-                    "tools": tools_of(calls),
-                    "calls": calls,
-                }
-            )
+    requests: list[dict[str, Any]] = [
+        {
+            "family": family,
+            "parser": name,
+            "text": BEFORE.get(family, "") + (parser_of(family).render(calls) or ""),
+            "tools": tools_of(calls),
+            "calls": calls,
+        }
+        for family, name in NAMES.items()
+        for calls in CALLS
+    ]
     differing = [
         (request["family"], request["text"], answer)
         for request, answer in zip(requests, oracle(requests), strict=True)
