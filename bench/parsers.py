@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,28 +56,42 @@ CALLS: list[dict[str, Any]] = [
     {"name": "send_mail", "arguments": {"to": "ann@example.com", "body": "We are on it. " * 60, "urgent": True}},
 ]
 ORACLE = """
-import json, sys, time
+import json, signal, sys, time
 from sglang.srt.entrypoints.openai.protocol import Function, Tool
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
+def stop(*_): raise TimeoutError
+signal.signal(signal.SIGALRM, stop)
 for line in sys.stdin:
     request = json.loads(line)
     tools = [Tool(type="function", function=Function(**tool["function"])) for tool in request["tools"]]
     times = {}
-    for key in ("small", "large"):
-        best = None
-        for _ in range(request["repeat"][key]):
-            parser = FunctionCallParser(tools, request["parser"])
-            began = time.perf_counter()
-            try:
+    for key, repeat in (("small", 30), ("large", 1)):
+        spent = []
+        signal.alarm(request["patience"])
+        try:
+            for _ in range(repeat):
+                parser = FunctionCallParser(tools, request["parser"])
+                began = time.perf_counter()
                 parser.parse_non_stream(request[key])
-            except Exception:
-                best = None
-                break
-            spent = time.perf_counter() - began
-            best = spent if best is None else min(best, spent)
-        times[key] = best
+                spent.append(time.perf_counter() - began)
+        except BaseException:
+            spent = spent if key == "small" else []
+        signal.alarm(0)
+        times[key] = min(spent) if spent else None
     print("RESULT " + json.dumps(times), flush=True)
 """
+PATIENCE = 15  # seconds that one of SGLang's parsers gets for a text
+
+
+@dataclass
+class Row:
+    """One parser, its texts and its times in seconds."""
+
+    family: str
+    small: str
+    large: str
+    ours_small: float
+    ours_large: float
 
 
 def main() -> None:
@@ -84,38 +99,36 @@ def main() -> None:
     arguments.add_argument("--sglang-python", metavar="PATH", help="a Python that has sglang")
     options = arguments.parse_args()
     python = options.sglang_python or (sys.executable if importlib.util.find_spec("sglang") else None)
-    tools = tools_of(CALLS)
-    rows: list[dict[str, Any]] = []
-    for family, sglang_name in SGLANG.items():
-        parser: ToolCallParser = default_registry().load("parser", family)()
-        small = reply(parser, family, 4_000)
-        large = small * (1_000_000 // len(small))
-        rows.append(
-            {
-                "family": family,
-                "parser": sglang_name,
-                "small": small,
-                "large": large,
-                "tools": tools,
-                "repeat": {"small": 50, "large": 2},
-                "ours": (
-                    best(lambda p=parser, t=small: p.parse(t, tools), 200),
-                    best(lambda p=parser, t=large: p.parse(t, tools), 5),
-                ),
-            }
-        )
-    theirs = sglang_times(python, rows) if python else [{"small": None, "large": None}] * len(rows)
-    print(f"{'parser':14}{'4 KB':>10}{'1 MB':>10}{'per byte':>10}{'SGLang 4 KB':>14}{'1 MB':>10}{'ratio':>8}")
+    rows = [measured(family) for family in SGLANG]
+    none: dict[str, float | None] = {"small": None, "large": None}
+    theirs = sglang_times(python, rows) if python else [none] * len(rows)
+    print(f"{'parser':14}{'4 KB':>10}{'1 MB':>10}{'per byte':>10}{'SGLang 4 KB':>14}{'1 MB':>11}{'ratio':>8}")
     for row, other in zip(rows, theirs, strict=True):
-        first, second = row["ours"]
-        growth = (second / len(row["large"])) / (first / len(row["small"]))
-        ratio = f"{other['small'] / first:.1f}x" if other["small"] else "-"
+        growth = (row.ours_large / len(row.large)) / (row.ours_small / len(row.small))
+        small, large = other["small"], other["large"]
+        ratio = f"{small / row.ours_small:.1f}x" if small else "-"
+        late = "-" if not python else f"> {PATIENCE} s"
         print(
-            f"{row['family']:14}{shown(first):>10}{shown(second):>10}{growth:>9.2f}x"
-            f"{shown(other['small']):>14}{shown(other['large']):>10}{ratio:>8}"
+            f"{row.family:14}{shown(row.ours_small):>10}{shown(row.ours_large):>10}{growth:>9.2f}x"
+            f"{shown(small) if small else '-':>14}{shown(large) if large else late:>11}{ratio:>8}"
         )
     if not python:
         print("SGLang is not here: name a Python that has it with --sglang-python")
+
+
+def measured(family: str) -> Row:
+    """Our times for a family."""
+    parser: ToolCallParser = default_registry().load("parser", family)()
+    tools = tools_of(CALLS)
+    small = reply(parser, family, 4_000)
+    large = small * (1_000_000 // len(small))
+    return Row(
+        family,
+        small,
+        large,
+        best(lambda: parser.parse(small, tools), 200),
+        best(lambda: parser.parse(large, tools), 5),
+    )
 
 
 def reply(parser: ToolCallParser, family: str, size: int) -> str:
@@ -136,20 +149,25 @@ def best(run: Callable[[], object], times: int) -> float:
     return found
 
 
-def sglang_times(python: str, rows: list[dict[str, Any]]) -> list[dict[str, float | None]]:
-    keys = ("parser", "small", "large", "tools", "repeat")
-    lines = "\n".join(json.dumps({key: row[key] for key in keys}) for row in rows)
-    done = subprocess.run(
-        [python, "-c", ORACLE], input=lines, capture_output=True, text=True, check=False, cwd=Path.home()
-    )
+def sglang_times(python: str, rows: list[Row]) -> list[dict[str, float | None]]:
+    """SGLang's times; `None` where its parser fails or takes too long."""
+    tools = tools_of(CALLS)
+    lines = [
+        json.dumps(
+            {"parser": SGLANG[row.family], "small": row.small, "large": row.large, "tools": tools, "patience": PATIENCE}
+        )
+        for row in rows
+    ]
+    command = [python, "-c", ORACLE]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False, cwd=Path.home())
     if done.returncode != 0:
         print(done.stderr[-1500:], file=sys.stderr)
         raise SystemExit("SGLang's parsers did not run")
     return [json.loads(line.removeprefix("RESULT ")) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
 
 
-def shown(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1000:.3f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
+def shown(seconds: float) -> str:
+    return f"{seconds * 1000:.3f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
 
 
 if __name__ == "__main__":
