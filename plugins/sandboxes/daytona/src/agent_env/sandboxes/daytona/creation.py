@@ -20,7 +20,7 @@ from agent_env.plugin import lease
 from agent_env.plugin.imagebuild.start import require_command
 from agent_env.sandboxes.daytona import ending, failures, labels, plan, readiness
 from agent_env.sandboxes.daytona.client import backoff
-from agent_env.sandboxes.daytona.sdk import NAME, state_of
+from agent_env.sandboxes.daytona.sdk import NAME
 
 if TYPE_CHECKING:
     import httpx
@@ -203,9 +203,3 @@ class Creator:
         except SandboxError as error:
             log.warning("sandbox %s, which nobody wants, could not be ended; its time to live ends it: %s", name, error)
             return False
-
-
-def describe(remote: Remote) -> str:
-    """For messages: why it is not running."""
-    reason = remote.error_reason
-    return state_of(remote) + (f" ({reason})" if reason else "")

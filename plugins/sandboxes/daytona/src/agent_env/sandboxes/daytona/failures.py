@@ -81,7 +81,7 @@ def to_error(error: BaseException, what: str, sandbox_id: str | None = None) -> 
         return Conflict(message, **about)
     if isinstance(error, (sdk.DaytonaBadRequestError, sdk.DaytonaUnprocessableEntityError)):
         return SandboxUnsupported(message, **about)
-    status = getattr(error, "status_code", None)
+    status = getattr(error, "status_code", None) or getattr(error.__cause__, "status", None)
     if isinstance(status, int):
         return _by_status(status, error, message, about)
     if "error state" in str(error):
