@@ -1,0 +1,1 @@
+"""Tool-call parsers of an installed SGLang."""
