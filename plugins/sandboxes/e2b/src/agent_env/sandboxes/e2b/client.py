@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 from agent_env.errors import SandboxNotFound
 from agent_env.sandboxes.e2b import labels
 from agent_env.sandboxes.e2b.failures import to_error, too_old
-from agent_env.sandboxes.e2b.sdk import sdk
+from agent_env.sandboxes.e2b.sdk import loaded, sdk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    import httpx
     from agent_env.sandboxes.e2b.labels import Found
     from agent_env.sandboxes.e2b.sdk import SdkInfo, SdkSandbox
     from agent_env.sandboxes.e2b.service import Service
 
 _PAGE = 100
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class Client:
@@ -74,6 +78,9 @@ class Client:
 
     async def info(self, sandbox_id: str) -> Found | None:
         """What the service says of a sandbox; `None` when there is none of ours."""
+        if not _ID.fullmatch(sandbox_id):
+            return None
+        await loaded()
         try:
             found: SdkInfo = await sdk().e2b.AsyncSandbox.get_info(sandbox_id, **self.params)
         except Exception as error:
@@ -106,6 +113,7 @@ class Client:
 
     async def list(self, metadata: Mapping[str, str]) -> AsyncIterator[Found]:
         """Sandboxes of ours that carry this metadata."""
+        await loaded()
         try:
             query = sdk().e2b.SandboxQuery(metadata=dict(metadata))
             pages = sdk().e2b.AsyncSandbox.list(query=query, limit=_PAGE, **self.params)
@@ -120,21 +128,24 @@ class Client:
 
     async def template_ready(self, name: str) -> bool:
         """Whether a template of ours is there and its build went well."""
-        it = sdk()
-        client = it.api_client.get_api_client(it.config.ConnectionConfig(**self.params))
+        it = await loaded()
+        # Asked without the SDK's models: self-hosted servers leave out fields that those insist on.
+        http: httpx.AsyncClient = it.api_client.get_api_client(
+            it.config.ConnectionConfig(**self.params)
+        ).get_async_httpx_client()
         try:
-            alias = await it.aliases.asyncio_detailed(alias=name, client=client)
-            self._checked(alias)
-            if alias.parsed is None or alias.status_code >= 300:
-                return False
-            found = await it.templates.asyncio_detailed(template_id=alias.parsed.template_id, client=client)
-            self._checked(found)
+            alias = await self._get(http, f"/templates/aliases/{quote(name, safe='')}")
+            template = await self._get(http, f"/templates/{alias['templateID']}") if alias is not None else None
         except Exception as error:
             raise to_error(error, f"template {name}", self.service) from error
-        builds = getattr(found.parsed, "builds", None) or []
-        return any(getattr(build.status, "value", build.status) in {"ready", "uploaded"} for build in builds)
+        builds = cast("list[dict[str, Any]]", (template or {}).get("builds") or [])
+        return any(build.get("status") in {"ready", "uploaded"} for build in builds)
 
     @staticmethod
-    def _checked(response: Any) -> None:
-        if response.status_code >= 300 and response.status_code != 404:
-            raise cast("Exception", sdk().api.handle_api_exception(response))
+    async def _get(http: httpx.AsyncClient, path: str) -> dict[str, Any] | None:
+        answer = await http.get(path)
+        if answer.status_code == 404:
+            return None
+        if answer.status_code >= 300:
+            raise cast("Exception", sdk().api.handle_api_exception(answer))
+        return cast("dict[str, Any]", answer.json())

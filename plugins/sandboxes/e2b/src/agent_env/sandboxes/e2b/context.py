@@ -79,7 +79,7 @@ class Context:
                 line = f"agentenv-core @ file://{dockerfiles.INSIDE}/wheels/{name}\n"
                 (added / "wheels" / "constraints.txt").write_text(line, encoding="utf-8")
         for base, _, files in os.walk(added):
-            os.chmod(base, 0o755)  # noqa: PTH101
+            os.chmod(base, 0o755)  # noqa: PTH101, S103
             for file in files:
                 os.chmod(os.path.join(base, file), 0o644)  # noqa: PTH101, PTH118
         ignore = target / ".dockerignore"

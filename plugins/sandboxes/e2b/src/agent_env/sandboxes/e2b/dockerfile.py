@@ -231,8 +231,10 @@ def for_template(dockerfile: Dockerfile, *, core: bool, wheel: str | None) -> st
                 place = f"{INSIDE}/wheels"
                 lines += [
                     f"COPY {FOLDER}/wheels {place}",
-                    f"ENV PIP_CONSTRAINT={place}/constraints.txt UV_CONSTRAINT={place}/constraints.txt "
-                    f"PIP_FIND_LINKS={place} UV_FIND_LINKS={place}",
+                    (
+                        f"ENV PIP_CONSTRAINT={place}/constraints.txt UV_CONSTRAINT={place}/constraints.txt "
+                        f"PIP_FIND_LINKS={place} UV_FIND_LINKS={place}"
+                    ),
                 ]
     if core:
         lines.append(f"COPY {FOLDER}/core {INSIDE}/core")

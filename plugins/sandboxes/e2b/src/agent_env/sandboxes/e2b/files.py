@@ -153,7 +153,7 @@ def _pack(local: Path, remote: str, owner: tuple[int, int], folder: bool) -> IO[
     try:
         with tarfile.open(fileobj=target, mode="w") as tar:
             if folder:
-                for name in sorted(os.listdir(local)):
+                for name in sorted(os.listdir(local)):  # noqa: PTH208
                     tar.add(local / name, arcname=name, filter=owned)
             else:
                 tar.add(local.resolve(), arcname=posixpath.basename(remote), filter=owned)

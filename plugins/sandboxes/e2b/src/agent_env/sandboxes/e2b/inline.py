@@ -10,7 +10,7 @@ import io
 import json
 import shlex
 import tarfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agent_env.errors import SandboxUnsupported
 from agent_env.sandboxes.e2b import dockerfile as dockerfiles
@@ -125,4 +125,4 @@ def _split(text: str) -> tuple[list[str], list[str]]:
         listed: object = json.loads(" ".join(words))
     except ValueError:
         return flags, words
-    return flags, [str(word) for word in listed] if isinstance(listed, list) else words
+    return flags, [str(word) for word in cast("list[object]", listed)] if isinstance(listed, list) else words

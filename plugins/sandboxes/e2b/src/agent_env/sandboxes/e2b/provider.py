@@ -16,6 +16,7 @@ from agent_env.sandboxes.e2b.creation import Creator
 from agent_env.sandboxes.e2b.keepalive import KeepAlive
 from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions, Options
 from agent_env.sandboxes.e2b.sandbox import E2BSandbox
+from agent_env.sandboxes.e2b.sdk import loaded
 from agent_env.sandboxes.e2b.service import aenv_service, e2b_service
 from agent_env.sandboxes.e2b.tasks import Tasks
 from agent_env.sandboxes.e2b.templates import Templates
@@ -88,6 +89,7 @@ class E2BProviderBase(SandboxProvider):
         return SandboxUnavailable(f"the {self.name} provider is closed", provider=self.name, retryable=False)
 
     async def _start(self) -> None:
+        await loaded()
         await self.reap()  # a wrong key is found here, too
         if self._http is None:
             self._http = httpx.AsyncClient(follow_redirects=False)

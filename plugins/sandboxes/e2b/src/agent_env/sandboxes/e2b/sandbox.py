@@ -138,7 +138,6 @@ class E2BSandbox(Sandbox):
         return self._endpoint
 
     async def extend(self, ttl_s: float) -> None:
-        seconds = ttl_s
         if ttl_s > self._provider.options.max_ttl_s:
             raise SandboxUnsupported(
                 f"sandbox {self.id}: it cannot live {ttl_s:g} s; the option {self._service.name}.max_ttl_s says "
@@ -146,11 +145,9 @@ class E2BSandbox(Sandbox):
                 provider=self._service.name,
                 sandbox_id=self.id,
             )
-        if self.ours:  # its lease is renewed from here
-            seconds = min(ttl_s, self._provider.options.lease_s)
         now = time.time()
-        await self._call(lambda _: self._provider.client.set_timeout(self.id, seconds))
-        self.expires_at, self.leased_until = now + ttl_s, now + seconds
+        await self._call(lambda _: self._provider.client.set_timeout(self.id, ttl_s))
+        self.expires_at = self.leased_until = now + ttl_s
         self._provider.extended(self)
 
     async def status(self) -> Literal["starting", "running", "exited", "gone"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent_env.errors import PluginLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
 
@@ -49,8 +49,6 @@ class Sdk:
             self.api_client: Any = importlib.import_module("e2b.api.client_async")
             self.api: Any = importlib.import_module("e2b.api")
             self.config: Any = importlib.import_module("e2b.connection_config")
-            self.aliases: Any = importlib.import_module("e2b.api.client.api.templates.get_templates_aliases_alias")
-            self.templates: Any = importlib.import_module("e2b.api.client.api.templates.get_templates_template_id")
             self.httpx: Any = importlib.import_module("httpx")
         except ImportError as error:
             raise PluginLoadError(
@@ -66,6 +64,11 @@ def sdk() -> Sdk:
         PluginLoadError: it is not installed; the message has the command that installs it.
     """
     return Sdk()
+
+
+async def loaded() -> Sdk:
+    """The SDK, imported off the event loop: that takes a third of a second."""
+    return await asyncio.to_thread(sdk)
 
 
 def text_of(error: BaseException) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions
     from agent_env.sandboxes.e2b.sdk import SdkSandbox
 
-TOKEN_HEADER = "e2b-traffic-access-token"
+TOKEN_HEADER = "e2b-traffic-access-token"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
