@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_env.training.trl.imports import third_party
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,9 +17,7 @@ def make_callback(close: Callable[[], None], learn: Callable[[frozenset[int]], N
         close: called when training ends.
         learn: called with the tokens that end a reply.
     """
-    import transformers
-
-    base = cast("type[object]", transformers.TrainerCallback)
+    base: type[object] = third_party("transformers").TrainerCallback
 
     class BundleCallback(base):  # type: ignore[misc, valid-type]
         def on_init_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:

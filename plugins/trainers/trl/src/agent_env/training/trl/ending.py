@@ -31,7 +31,7 @@ def ending_of(
         aliases: by tool, its parameters' own names by those that the model saw.
         ends: tokens that end a reply; empty when they are unknown.
     """
-    cut = bool(ends) and bool(token_ids) and cast("Sequence[int]", token_ids)[-1] not in ends
+    cut = bool(ends) and token_ids is not None and len(token_ids) > 0 and token_ids[-1] not in ends
     if not isinstance(completion, list):
         return Ending(response=plain_text(completion), truncated=cut)
     messages = [cast("dict[str, Any]", item) for item in cast("list[object]", completion) if isinstance(item, dict)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from agent_env.errors import UsageError
 from agent_env.rollout.opening import Target
 from agent_env.rollout.result import Result
+from agent_env.rollout.session import connect as connect_openenv
 from agent_env.training.trl.background import background
 from agent_env.training.trl.episode import OVER, Bounds, Ending, Episode
 from agent_env.training.trl.methods import tool_methods
@@ -22,24 +24,39 @@ if TYPE_CHECKING:
 NOT_STARTED = "The task could not be started."
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the environments of a class have in common.
+
+    Attributes:
+        url: address of the bundle's server.
+        token: reads the server's token.
+        tools: OpenAI function schemas.
+        bounds: the deadlines.
+        live: takes the environments in.
+        connect: makes an episode's session.
+    """
+
+    url: str
+    token: Callable[[], str | None]
+    tools: Sequence[Mapping[str, Any]]
+    bounds: Bounds
+    live: Live
+    connect: Connect = connect_openenv
+
+
 class BundleEnvironment:
     """One slot of TRL's pool: it plays one episode after the other.
 
     TRL offers every public function of the class to the model, so whatever is no tool has an underscore.
     """
 
-    _url: ClassVar[str]
-    _token: ClassVar[Callable[[], str | None]]
-    _tools: ClassVar[Sequence[Mapping[str, Any]]]
-    _bounds: ClassVar[Bounds]
-    _connect: ClassVar[Connect]
+    _about: ClassVar[About]
     _aliases: ClassVar[Mapping[str, Mapping[str, str]]]
-    _methods: ClassVar[Mapping[str, str]]
-    _live: ClassVar[Live]
 
     def __init__(self) -> None:
         self._slot = _Slot()
-        self._live.add(self)
+        self._about.live.add(self)
         weakref.finalize(self, _Slot.drop, self._slot).atexit = False  # the loop closes what is open at its end
 
     def reset(self, prompt: Any = None, **row: Any) -> str | None:
@@ -51,15 +68,15 @@ class BundleEnvironment:
         Raises:
             UsageError: the row names no task.
         """
-        cls = type(self)
+        about = self._about
         split, index = row.get("split"), _whole(row.get("index"))
         if not isinstance(split, str) or index is None:
             raise UsageError(
                 "a row of the dataset has no `split` and `index`: train on the spec's own train_dataset, or keep these "
                 "columns when you change it"
             )
-        target = Target(cls._url, split, index, seed=_whole(row.get("seed")), token=cls._token())
-        episode = self._slot.play(target, cls._tools, cls._bounds, cls._connect)
+        target = Target(about.url, split, index, seed=_whole(row.get("seed")), token=about.token())
+        episode = self._slot.play(target, about)
         if _has_text(prompt):
             return None
         turn = background().run(episode.first_turn())
@@ -122,9 +139,9 @@ class _Slot:
     def __init__(self) -> None:
         self.episode: Episode | None = None
 
-    def play(self, target: Target, tools: Sequence[Mapping[str, Any]], bounds: Bounds, connect: Connect) -> Episode:
+    def play(self, target: Target, about: About) -> Episode:
         async def replace(old: Episode | None) -> Episode:
-            episode = Episode(target, tools, bounds, connect=connect)
+            episode = Episode(target, about.tools, about.bounds, connect=about.connect)
             if old is not None:
                 await old.close()
             await episode.begin()
@@ -144,33 +161,18 @@ class _Slot:
             background().submit(self.episode.close())
 
 
-def environment_class(
-    name: str,
-    tools: Sequence[Mapping[str, Any]],
-    *,
-    url: str,
-    token: Callable[[], str | None],
-    bounds: Bounds,
-    connect: Connect,
-    live: Live,
-) -> type[BundleEnvironment]:
+def environment_class(name: str, about: About) -> type[BundleEnvironment]:
     """A class of its own for a set of tools, so that sets never mix.
 
     Raises:
         UsageError: a tool cannot be a method.
     """
-    methods = tool_methods(tools, BundleEnvironment._play)  # noqa: SLF001
+    methods = tool_methods(about.tools, BundleEnvironment._play)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     members: dict[str, Any] = {method.attribute: method.function for method in methods}
     members |= {
-        "__doc__": f"Plays tasks of {url}.",
-        "_url": url,
-        "_token": staticmethod(token),
-        "_tools": tuple(tools),
-        "_bounds": bounds,
-        "_connect": staticmethod(connect),
+        "__doc__": f"Plays tasks of {about.url}.",
+        "_about": about,
         "_aliases": {method.tool: method.aliases for method in methods},
-        "_methods": {method.tool: method.attribute for method in methods},
-        "_live": live,
     }
     return cast("type[BundleEnvironment]", type(name, (BundleEnvironment,), members))
 

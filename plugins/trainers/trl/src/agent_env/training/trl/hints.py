@@ -7,9 +7,7 @@ same meaning, becomes a type here; the rest is left over, to be told in the para
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Union, cast
 
 _BASIC: Final[Mapping[str, Any]] = {
     "string": str,
@@ -95,7 +93,7 @@ def _joined(hints: list[Any]) -> Any:
     kinds: list[Any] = [type(None) if hint is None else hint for hint in hints]
     if all(kind is type(None) for kind in kinds):
         raise NoHint
-    return reduce(or_, kinds)
+    return Union[tuple(kinds)]  # noqa: UP007
 
 
 def _literal(values: object, kind: object) -> Any:
@@ -107,7 +105,7 @@ def _literal(values: object, kind: object) -> Any:
     # 1 and True are one value to Python, and a set of literals keeps the first of them only.
     if len(items) != len({(type(item), item) for item in items}) or (shown != said):
         raise NoHint
-    return Literal[tuple(items)]  # type: ignore[valid-type]
+    return Literal[tuple(items)]
 
 
 def _json_type(value: object) -> str:

@@ -116,7 +116,7 @@ def _everywhere(failed: set[_Task]) -> set[_Task]:
         return failed
     gathered: list[set[_Task]] = [set() for _ in range(distributed.get_world_size())]
     distributed.all_gather_object(gathered, failed)
-    return set().union(*gathered)
+    return {task for tasks in gathered for task in tasks}
 
 
 def _log_failures(results: Sequence[Result]) -> None:

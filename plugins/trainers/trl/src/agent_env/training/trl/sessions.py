@@ -14,6 +14,7 @@ from agent_env.training.trl.background import background
 from agent_env.training.trl.discover import choose_splits
 from agent_env.training.trl.ending import ending_of
 from agent_env.training.trl.episode import Bounds, Episode
+from agent_env.training.trl.imports import third_party
 from agent_env.training.trl.rows import prompt_of
 from agent_env.training.trl.spec import read_token
 
@@ -103,8 +104,8 @@ class BundleSessionFactory:
             return split, int(row["index"]), None if given is None else int(given)
         if isinstance(task, int) and not isinstance(task, bool):
             return self._split or self._tasks(token)[0], task, None
-        if not (isinstance(task, str) or _is_prompt(task)):
-            raise UsageError(f"a task is an index, a row or a prompt, not {type(task).__name__}")
+        if not isinstance(task, str) and not _is_prompt(task):
+            raise UsageError(f"a task is an index, a row or a prompt, not {type(cast('object', task)).__name__}")
         split, by_prompt = self._tasks(token)
         found = by_prompt.get(_key(task)) or [index for indices in by_prompt.values() for index in indices]
         return split, found[(seed or 0) % len(found)], None
@@ -131,10 +132,9 @@ class BundleSessionFactory:
 @cache
 def _session_class() -> Any:
     """The session's class; OpenEnv is imported with the first session only."""
-    from openenv.core.env_server.mcp_types import Tool
-    from openenv.core.harness import ResourceSession, ToolResult, VerifyResult
-
-    base = cast("type[object]", ResourceSession)
+    harness = third_party("openenv.core.harness")
+    tool_type = third_party("openenv.core.env_server.mcp_types").Tool
+    base: type[object] = harness.ResourceSession
 
     class BundleSession(base):  # type: ignore[misc, valid-type]
         """One episode of a bundle."""
@@ -143,7 +143,7 @@ def _session_class() -> Any:
             self._episode = episode
             self._messages = messages
             self._tools = [
-                Tool(name=tool.name, description=tool.description, input_schema=dict(tool.input_schema))
+                tool_type(name=tool.name, description=tool.description, input_schema=dict(tool.input_schema))
                 for tool in tools
             ]
             self._names: dict[str, dict[str, str]] = {tool.name: {} for tool in tools}
@@ -160,7 +160,7 @@ def _session_class() -> Any:
             metadata = {} if result.reward is None else {"reward": result.reward}
             failed = result.failure is not None
             error = "the episode failed" if failed else text if text.startswith("Error") else None
-            return ToolResult(data=text, done=self._episode.over, metadata=metadata, error=error)
+            return harness.ToolResult(data=text, done=self._episode.over, metadata=metadata, error=error)
 
         def verify(self, transcript: list[dict[str, Any]], final_state: Any | None = None) -> Any:
             del final_state
@@ -172,7 +172,7 @@ def _session_class() -> Any:
             if failure is not None:
                 metrics["failure"] = str(failure)
             reward = None if failure is not None else result.reward
-            return VerifyResult(env_reward=reward, done=True, metrics=metrics)
+            return harness.VerifyResult(env_reward=reward, done=True, metrics=metrics)
 
         def close(self) -> None:
             background().run(self._episode.close())
@@ -184,8 +184,11 @@ def _session_class() -> Any:
     return BundleSession
 
 
-def _is_prompt(task: object) -> bool:
-    return isinstance(task, list) and bool(task) and all(isinstance(item, dict) for item in cast("list[object]", task))
+def _is_prompt(task: Any) -> bool:
+    if not isinstance(task, list):
+        return False
+    messages = cast("list[object]", task)
+    return bool(messages) and all(isinstance(message, dict) for message in messages)
 
 
 def _turn_fields(turn: TurnReply) -> dict[str, Any]:

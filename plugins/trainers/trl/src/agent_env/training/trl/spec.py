@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from agent_env.errors import UsageError
-from agent_env.rollout.session import connect
 from agent_env.training.trl.background import background
 from agent_env.training.trl.callback import make_callback
 from agent_env.training.trl.discover import Offer, choose_splits, discover
-from agent_env.training.trl.environment import BundleEnvironment, Live, environment_class
+from agent_env.training.trl.environment import About, BundleEnvironment, Live, environment_class
 from agent_env.training.trl.episode import Bounds
+from agent_env.training.trl.imports import third_party
 from agent_env.training.trl.reward import BundleReward
 
 if TYPE_CHECKING:
@@ -132,15 +132,7 @@ class BundleSpec:
     def environment_classes(self) -> dict[str, type[BundleEnvironment]]:
         """The classes by name, to put several bundles into one run: merge the dicts, and join the datasets."""
         return {
-            name: environment_class(
-                name,
-                tools,
-                url=self.url,
-                token=self._token,
-                bounds=self._bounds,
-                connect=connect,
-                live=self._live,
-            )
+            name: environment_class(name, About(self.url, self._token, tuple(tools), self._bounds, self._live))
             for name, tools in self._offer.tools.items()
         }
 
@@ -188,9 +180,7 @@ class BundleSpec:
         )
 
     def _dataset(self, split: str) -> Any:
-        import datasets
-
-        return cast("Any", datasets).Dataset.from_list(self.rows(split))
+        return third_party("datasets").Dataset.from_list(self.rows(split))
 
 
 def read_token(variable: str | None) -> str | None:
