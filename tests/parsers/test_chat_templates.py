@@ -54,7 +54,7 @@ def write(template: str, calls: list[dict[str, Any]]) -> str:
     )
     env.filters["tojson"] = _to_json
     env.globals["raise_exception"] = _refuse
-    env.globals["strftime_now"] = lambda _format: "2026-01-01"
+    env.globals["strftime_now"] = _today
     made: Any = env.from_string(template)
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
     tools = tools_of(calls)
@@ -81,6 +81,10 @@ def _as_written(call: dict[str, Any], template: str) -> dict[str, Any]:
 
 def _to_json(value: Any, **options: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=options.get("indent"))
+
+
+def _today(_format: str) -> str:
+    return "2026-01-01"
 
 
 def _refuse(message: str) -> None:
