@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +67,11 @@ def write(template: str, calls: list[dict[str, Any]]) -> str:
         "tool_calls": [{"type": "function", "function": _as_written(call, template)} for call in calls],
     }
     whole: str = made.render(messages=[*messages, answer], add_generation_prompt=False, **common)
-    start = len(commonpath([prompt, whole]))
-    return whole[start:]
+    tail = prompt.rstrip()[-24:]
+    if tail in whole:
+        return whole.rpartition(tail)[2]
+    same = next((place for place, (one, two) in enumerate(zip(prompt, whole, strict=False)) if one != two), len(prompt))
+    return whole[same:]
 
 
 def _as_written(call: dict[str, Any], template: str) -> dict[str, Any]:
