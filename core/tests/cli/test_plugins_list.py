@@ -25,6 +25,13 @@ GOOD = """
     def agentenv_commands():
         return [CommandInfo("acme", "Does acme things", "click:Command")]
 """
+STEP = """
+    from agent_env.plugin import StepInfo, hookimpl
+
+    @hookimpl
+    def agentenv_steps():
+        return [StepInfo("lamp", "Turns it on", "json:loads", "json:loads")]
+"""
 LAZY = """
     from agent_env.plugin import SandboxInfo, hookimpl
 
@@ -46,14 +53,36 @@ def test_the_table(agentenv: Run, add_plugin: AddPlugin) -> None:
     done = agentenv("plugins", "list", AGENTENV_DISABLE_PLUGINS="off")
     assert done.returncode == 0
     head, *lines = done.stdout.splitlines()
-    assert head.split() == ["KIND", "NAME", "PLUGIN", "STATUS"]
+    assert head.split("  ")[0] == "KIND"
+    assert head.split() == ["KIND", "NAME", "SUMMARY", "PLUGIN", "HOME", "PAGE", "STATUS"]
     cells = [[head_cell.strip() for head_cell in line.split("  ") if head_cell.strip()] for line in lines]
-    assert ["reward", "acme", "acme-env 2.0", "ok"] in cells
+    assert ["reward", "acme", "Says acme", "acme-env 2.0", "-", "ok"] in cells
     failed = "failed: cannot be imported: it needs the package 'no_such_sdk', which is not installed: "
-    assert ["plugin", "bad", "bad-env 0.1", f'{failed}pip install "bad-env"'] in cells
-    assert ["plugin", "off", "off-env 0.2", "disabled: switched off by AGENTENV_DISABLE_PLUGINS=off"] in cells
+    assert ["plugin", "bad", "-", "bad-env 0.1", "-", f'{failed}pip install "bad-env"'] in cells
+    assert ["plugin", "off", "-", "off-env 0.2", "-", "disabled: switched off by AGENTENV_DISABLE_PLUGINS=off"] in cells
     assert not [line for line in lines if line.startswith(("command", "step"))]
     assert "Traceback" not in done.stderr
+
+
+def test_steps_of_others_are_shown(agentenv: Run, add_plugin: AddPlugin) -> None:
+    add_plugin("acme-env", "2.0", "acme", STEP)
+    shown = {row["name"]: row["distribution"] for row in json.loads(agentenv("plugins", "list", "--json").stdout)}
+    assert shown["lamp"] == "acme-env"
+    assert "agentenv-core" not in shown.values()
+
+
+def test_a_narrow_terminal_gets_fewer_columns(agentenv: Run, add_plugin: AddPlugin) -> None:
+    add_plugin("acme-env", "2.0", "acme", GOOD)
+
+    def columns(width: int) -> list[str]:
+        done = agentenv("plugins", "list", COLUMNS=str(width))
+        assert "acme-env 2.0" in done.stdout
+        return done.stdout.splitlines()[0].replace("HOME PAGE", "HOME-PAGE").split()
+
+    whole = max(len(line) for line in agentenv("plugins", "list", COLUMNS="9999").stdout.splitlines()) + 4
+    assert columns(whole) == ["KIND", "NAME", "SUMMARY", "PLUGIN", "HOME-PAGE", "STATUS"]
+    assert columns(whole - 8) == ["KIND", "NAME", "SUMMARY", "PLUGIN", "STATUS"]
+    assert columns(20) == ["KIND", "NAME", "PLUGIN", "STATUS"]
 
 
 def test_json_has_its_documented_keys(agentenv: Run, add_plugin: AddPlugin) -> None:

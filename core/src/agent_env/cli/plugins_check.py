@@ -28,7 +28,8 @@ NAME is what users write: a sandbox provider, a parser, a trainer, a step type, 
   step      the step's fields, as JSON or text; reply=... is the agent's answer
 \b
 --json prints {"kind", "name", "checks": [{"name", "summary", "status",
-"reason", "seconds"}]}; status is passed, failed or skipped.
+"reason", "seconds"}]}; status is passed, failed or skipped. Keys are only
+ever added.
 """
 
 
@@ -39,12 +40,17 @@ NAME is what users write: a sandbox provider, a parser, a trainer, a step type, 
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of a table.")
 def command(*, name: str, kind: str | None, pairs: tuple[str, ...], as_json: bool) -> None:
     """Check one plugin."""
+    import logging
     from dataclasses import asdict
 
+    from agent_env.cli.main import Settings
     from agent_env.cli.output import print_json
     from agent_env.registry import default_registry
     from agent_env.testing.checks import Target, checks_of, run_checks
 
+    settings = click.get_current_context().find_object(Settings)
+    if settings is None or not settings.debug:
+        logging.getLogger("agent_env").setLevel(logging.CRITICAL)  # faults that checks inject are no news
     registry = default_registry()
     word, _, arguments = name.partition(":")
     found = kind_of(registry, word, kind)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from agent_env.registry import PluginRow
 
 _SHOWN: Final = frozenset({"sandbox", "reward", "parser", "trainer"})
@@ -17,7 +19,8 @@ _BROKEN: Final = frozenset({"failed", "clash"})
 
 _HELP: Final = """List plugins: what each offers, the distribution it comes from, and whether it works.
 
-What failed, is switched off or clashes is always shown. Without --check nothing is imported but the plugins' lists
+What failed, is switched off or clashes is always shown. On a narrow terminal the columns of home page and summary are
+left out; in a pipe they are not. Without --check nothing is imported but the plugins' lists
 of what they offer, and the exit code is 0 whatever they say.
 
 \b
@@ -52,14 +55,32 @@ def command(*, as_json: bool, check: bool, show_all: bool) -> None:
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
-        print_table(
-            ("KIND", "NAME", "PLUGIN", "STATUS"),
-            [(row.kind, row.name or "-", row.plugin, _status(row)) for row in rows],
-        )
+        columns = _columns(rows, _width())
+        print_table(columns, [[_CELLS[column](row) for column in columns] for row in rows])
     for note in registry.notes:
         print_warning(note)
     if check and any(row.status in _BROKEN for row in found):
         raise click.exceptions.Exit(1)
+
+
+def _width() -> int | None:
+    """Columns of the terminal, `None` where the output is none and may be as wide as it needs to be."""
+    import os
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+
+
+def _columns(rows: Sequence[PluginRow], width: int | None) -> list[str]:
+    """The columns that have room; the last one wraps. The home page goes first, then the summary."""
+    columns = list(_CELLS)
+    for dropped in ("HOME PAGE", "SUMMARY"):
+        needed = sum(2 + max(len(one) for one in (name, *map(_CELLS[name], rows))) for name in columns[:-1])
+        if width is None or needed + len(_LAST) <= width:
+            break
+        columns.remove(dropped)
+    return columns
 
 
 def _worth_a_line(row: PluginRow) -> bool:
@@ -69,3 +90,14 @@ def _worth_a_line(row: PluginRow) -> bool:
 
 def _status(row: PluginRow) -> str:
     return f"{row.status}: {row.reason}" if row.reason else row.status
+
+
+_LAST: Final = "STATUS"
+_CELLS: Final[dict[str, Callable[[PluginRow], str]]] = {
+    "KIND": lambda row: row.kind,
+    "NAME": lambda row: row.name or "-",
+    "SUMMARY": lambda row: row.summary or "-",
+    "PLUGIN": lambda row: row.plugin,
+    "HOME PAGE": lambda row: row.home_page or "-",
+    _LAST: _status,
+}

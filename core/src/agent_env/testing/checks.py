@@ -17,7 +17,7 @@ from unittest import SkipTest
 from agent_env.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from agent_env.registry import Kind, Registry
 
@@ -106,9 +106,17 @@ def checks_of(kind: str) -> type[Checks]:
     return loaded
 
 
-def run_checks(checks: type[Checks], case: Any) -> Iterator[CheckResult]:
-    """Run all checks on ``case``, each on an object of its own; an exception of any kind is a failed check."""
+def run_checks(checks: type[Checks], case: Any, *, only: Collection[str] | None = None) -> Iterator[CheckResult]:
+    """Run checks on ``case``, each on an object of its own; an exception of any kind is a failed check.
+
+    Args:
+        checks: the checks of a kind.
+        case: what they are run on.
+        only: names of the checks to run, without ``test_``; `None` = all.
+    """
     for name, function in checks.standard_tests().items():
+        if only is not None and name.removeprefix("test_") not in only:
+            continue
         one = checks()
         one.case = case
         began = time.perf_counter()

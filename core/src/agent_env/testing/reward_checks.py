@@ -106,6 +106,25 @@ class _Probe(Mapping[str, float]):
         return 2
 
 
+class _Watched(Mapping[str, float]):
+    """Scores of some steps; remembers which others were asked for by name."""
+
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self._scores = scores
+        self.missed: dict[str, None] = {}
+
+    def __getitem__(self, step: str) -> float:
+        if step not in self._scores:
+            self.missed[step] = None
+        return self._scores[step]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+
 class RewardChecks(Checks):
     """The contract of `agent_env.plugin.reward.RewardCombiner`."""
 
@@ -159,7 +178,7 @@ class RewardChecks(Checks):
         combiner = self.case.build()
         every = dict.fromkeys(self.case.steps, 0.5)
         for left_out in [[step] for step in every] + [list(every)]:
-            scores = {step: score for step, score in every.items() if step not in left_out}
+            scores = _Watched({step: score for step, score in every.items() if step not in left_out})
             problems = _problems(combiner, list(scores))
             try:
                 outcome: float | RewardError = _reward(combiner, scores, FACTS[1])
@@ -171,6 +190,8 @@ class RewardChecks(Checks):
                 assert problems, f"{where} combine() raises {outcome!r}, though check() finds nothing wrong"
             else:
                 assert not problems, f"{where} it gave {outcome!r}, though check() says: {'; '.join(problems)}"
+                missed = ", ".join(map(repr, scores.missed))
+                assert not missed, f"{where} it asked for {missed} and gave {outcome!r} all the same"
 
     def test_it_keeps_no_state(self) -> None:
         """The same scores make the same reward, also in between others and in several threads."""
