@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agent_env.errors import SandboxError
-from agent_env.plugin.sandbox import BuildContext, SandboxSpec
+from agent_env.plugin.sandbox import BuildContext, Resources, SandboxSpec
 from agent_env.testing.sandbox_env import write_env
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class SandboxCase:
         cancels: moments spread over a create at which it is cancelled.
         startup_timeout: seconds for a server that never answers.
         timeout: seconds for one create.
+        resources: limits that are asked for, each by itself; a provider may count in steps of its own.
     """
 
     name: str
@@ -52,6 +53,7 @@ class SandboxCase:
     cancels: int = 8
     startup_timeout: float = 4.0
     timeout: float = 300.0
+    resources: Resources = Resources(cpu=1.0, memory_mb=256, pids=100, disk_mb=2048)
 
     def plugins(self) -> Registry:
         """The registry."""

@@ -206,11 +206,12 @@ class LifeChecks(Checks):
         """What `Capabilities.limits` names is taken, everything else is `SandboxUnsupported`."""
 
         async def work(one: Play) -> None:
+            case = self.case.resources
             asked = {
-                "cpu": Resources(cpu=1.0),
-                "memory_mb": Resources(memory_mb=256),
-                "pids": Resources(pids=100),
-                "disk_mb": Resources(disk_mb=2048),
+                "cpu": Resources(cpu=case.cpu),
+                "memory_mb": Resources(memory_mb=case.memory_mb),
+                "pids": Resources(pids=case.pids),
+                "disk_mb": Resources(disk_mb=case.disk_mb),
             }
             for name, resources in asked.items():
                 if name in one.provider.capabilities.limits:
