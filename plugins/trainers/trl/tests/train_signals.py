@@ -27,7 +27,7 @@ from trl import GRPOConfig, GRPOTrainer
 SEED = 7
 BUTTONS = ("left", "middle", "right")
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-WARM_STEPS = 100
+WARM_STEPS = 220
 
 
 def call_of(button: str) -> str:
@@ -136,7 +136,7 @@ def main() -> None:
             num_generations=8,
             per_device_train_batch_size=24,
             max_completion_length=96,
-            learning_rate=1e-3,
+            learning_rate=2e-4,
             lr_scheduler_type="constant",
             beta=0.0,
             max_steps=options.steps,

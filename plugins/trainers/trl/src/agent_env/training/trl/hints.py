@@ -16,7 +16,7 @@ _BASIC: Final[Mapping[str, Any]] = {
     "boolean": bool,
     "array": list,
     "object": dict,
-    "null": None,
+    "null": type(None),
 }
 _TYPED: Final = frozenset({"type", "enum", "const", "items", "additionalProperties", "anyOf"})
 _SCALARS: Final = (str, int, float, bool, type(None))
@@ -90,10 +90,9 @@ def _union(branches: object) -> Any:
 
 
 def _joined(hints: list[Any]) -> Any:
-    kinds: list[Any] = [type(None) if hint is None else hint for hint in hints]
-    if all(kind is type(None) for kind in kinds):
+    if all(hint is type(None) for hint in hints):
         raise NoHint
-    return Union[tuple(kinds)]  # noqa: UP007
+    return Union[tuple(hints)]  # noqa: UP007
 
 
 def _literal(values: object, kind: object) -> Any:

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
+
+
+@pytest.fixture(scope="session")
+def venv() -> Path:
+    """The Python that has the real TRL; `AGENTENV_VENV_TRL` names it, or ``.venvs/trl`` holds it."""
+    named = os.environ.get("AGENTENV_VENV_TRL")
+    python = Path(named) if named else ROOT / ".venvs" / "trl" / "bin" / "python"
+    if not python.is_file():
+        if named:
+            pytest.fail(f"AGENTENV_VENV_TRL names {named}, which is no file")
+        pytest.skip("no TRL here: plugins/trainers/trl/tests/make_venv.sh .venvs/trl builds it")
+    return python
+
+
+@pytest.fixture
+def run_real(venv: Path) -> Callable[..., str]:
+    """Run a script of this folder with the real TRL; gives its standard output."""
+
+    def run(script: str, *arguments: str, stdin: str = "", timeout: float = 100, **variables: str) -> str:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables}
+        environment.pop("PYTHONPATH", None)
+        done = subprocess.run(
+            [str(venv), str(HERE / script), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def serve_signals() -> Generator[str]:
+    """The bundle ``signals``, served by the command line; gives its address."""
+    command = [sys.executable, "-m", "_agentenv_start", "serve", str(HERE / "signals")]
+    with subprocess.Popen(
+        [*command, "--port", "0", "--max-concurrent-envs", "32"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as server:
+        assert server.stderr is not None
+        try:
+            yield _address(server.stderr)
+        finally:
+            server.terminate()
+            server.stderr.read()
+
+
+def _address(lines: Any) -> str:
+    said: list[str] = []
+    for raw in lines:
+        line = raw.decode()
+        said.append(line)
+        if "listening on " in line:
+            return str(line.rpartition("listening on ")[2].split()[0])
+    raise AssertionError("the server did not start: " + "".join(said)[-2000:])

@@ -1,0 +1,33 @@
+"""Shows schemas to the real transformers, and puts together again what a model would read of them.
+
+Run by the venv of ``make_venv.sh``: ``real_schemas.py`` reads a JSON list of OpenAI function schemas on standard input,
+and writes what ``get_json_schema`` makes of the methods for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from typing import Any
+
+from agent_env.training.trl.methods import tool_methods
+from transformers.utils import get_json_schema
+
+
+def main() -> None:
+    shown: list[Any] = []
+    for tool in json.load(sys.stdin):
+        calls: list[Any] = []
+        (method,) = tool_methods([tool], lambda _self, name, arguments, calls=calls: calls.append([name, arguments]) or "")
+        holder = type("Holder", (), {method.attribute: method.function})
+        found = [name for name, _ in inspect.getmembers(holder, predicate=inspect.isfunction)]
+        bound = getattr(holder(), found[0])
+        schema = get_json_schema(bound)
+        bound(**dict.fromkeys(schema["function"]["parameters"]["properties"], 1))
+        shown.append({"schema": schema, "name": bound.__name__, "called": calls[0]})
+    json.dump(shown, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
