@@ -11,6 +11,7 @@ from agent_env.cli.server_options import read_reward, read_sandbox_options, read
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, help="Port to listen on; 0 picks a free one.")
 @click.option("--max-concurrent-envs", default=8, show_default=True, type=click.IntRange(1), help="Episodes at once.")
+@click.option("--warm", default=0, show_default=True, type=click.IntRange(0), help="Ready envs to keep for each env.")
 @click.option("--token-var", metavar="NAME", help="Environment variable with the token that every client must send.")
 @click.option(
     "--shutdown-deadline",
@@ -25,6 +26,7 @@ def command(
     host: str,
     port: int,
     max_concurrent_envs: int,
+    warm: int,
     token_var: str | None,
     shutdown_deadline: float,
     reward: str | None,
@@ -46,6 +48,7 @@ def command(
         sandbox=sandbox,
         sandbox_options=read_sandbox_options(sandbox_options, sandbox),
         max_concurrent_envs=max_concurrent_envs,
+        warm=warm,
         token=token,
         shutdown_deadline=shutdown_deadline,
     )

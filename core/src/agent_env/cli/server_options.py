@@ -23,7 +23,11 @@ def server_options(function: F) -> F:
                 metavar="SPEC",
                 help="A scoring step, a combiner such as weighted:a=0.7,b=0.3, or FILE.py:FUNCTION.",
             ),
-            click.option("--sandbox", metavar="NAME", help="Sandbox provider.  [default: process]"),
+            click.option(
+                "--sandbox",
+                metavar="NAME",
+                help="Sandbox provider; NAME,NAME = the next one takes over.  [default: process]",
+            ),
             click.option(
                 "--sandbox-option",
                 "sandbox_options",

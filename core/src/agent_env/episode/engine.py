@@ -37,11 +37,13 @@ class Engine:
             ``aggregate_verifiers``; a string = a scoring step or a combiner (``weighted:grade=0.8,format=0.2``), with
             ``step:`` or ``combiner:`` before it where a name is both; a callable ``f(scores)`` or
             ``f(scores, episode)``, sync or async. A sync callable runs on the event loop: it must not block.
-        sandbox: name of the sandbox provider, or a provider of your own, which the engine starts and closes;
+        sandbox: name of the sandbox provider, several names with commas (the next one takes over while one is out of
+            quota or out of reach), or a provider of your own, which the engine starts and closes;
             `None` = ``process``.
         sandbox_options: options of providers as text, by provider name.
         deployer: takes the place of sandboxes altogether.
         isolation: the least isolation that envs need; less is refused.
+        warm: ready envs to keep for each env that tasks deploy; a deploy takes one of them.
         verifier_timeout: seconds that a verifier may take; the time left of the turn's end bounds it too.
 
     Attributes:
@@ -63,6 +65,7 @@ class Engine:
         sandbox_options: Mapping[str, Mapping[str, str]] | None = None,
         deployer: Deployer | None = None,
         isolation: Isolation | None = None,
+        warm: int = 0,
         verifier_timeout: float = 600.0,
     ) -> None:
         if registry is None:
@@ -72,7 +75,9 @@ class Engine:
         if deployer is None:
             from agent_env.episode.sandboxes import SandboxDeployer
 
-            deployer = SandboxDeployer(registry, sandbox=sandbox, options=sandbox_options, isolation=isolation)
+            deployer = SandboxDeployer(
+                registry, sandbox=sandbox, options=sandbox_options, isolation=isolation, warm=warm
+            )
         chosen, misfits = choose_reward(bundle, reward, registry)
         problems = [*misfits, *deployer.check(bundle)]
         self.bundle: Bundle = bundle.leave_out(problems) if problems else bundle

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_env.episode.chain import ChainProvider
 from agent_env.errors import PluginError, SandboxError, UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Providers:
 
     Args:
         registry: where providers are found.
-        sandbox: name of the engine's own provider or the provider itself; `None` = ``process``.
+        sandbox: name of the engine's own provider, several names with commas for a chain, or the provider itself;
+            `None` = ``process``.
         options: options as text, by provider name.
 
     Raises:
@@ -60,9 +62,14 @@ class Providers:
         name = name or self.default
         provider = self._made.get(name)
         if provider is None:
-            factory = cast("Callable[..., SandboxProvider]", self._registry.load("sandbox", name))
-            provider = self._made[name] = factory(**self._checked_options(name))
+            links = [link.strip() for link in name.split(",")]
+            provider = self._one(name) if len(links) == 1 else ChainProvider([self._one(link) for link in links])
+            self._made[name] = provider
         return provider
+
+    def _one(self, name: str) -> SandboxProvider:
+        factory = cast("Callable[..., SandboxProvider]", self._registry.load("sandbox", name))
+        return factory(**self._checked_options(name))
 
     def _checked_options(self, name: str) -> dict[str, Any]:
         given = self._options.get(name, {})

@@ -8,10 +8,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent_env.bundle.steps.deploy import DeployEnv
+from agent_env.episode.chain import ChainProvider
 from agent_env.episode.machines import machine_image
 from agent_env.episode.providers import Providers
+from agent_env.episode.requests import LOCAL, env_request
 from agent_env.episode.sandboxed_env import SandboxedEnv
-from agent_env.errors import Problem
+from agent_env.episode.warm import LIFE_S, WarmPool
+from agent_env.errors import Problem, QuotaExceeded
 from agent_env.plugin.sandbox import HostImage, SandboxSpec
 
 if TYPE_CHECKING:
@@ -19,12 +23,11 @@ if TYPE_CHECKING:
 
     from agent_env.bundle import Bundle, EnvSpec, TaskTemplate
     from agent_env.episode.deployer import EnvRequest
-    from agent_env.plugin.sandbox import CodeRequest, Isolation, Sandbox, SandboxProvider
+    from agent_env.plugin.sandbox import CodeRequest, Image, Isolation, Sandbox, SandboxProvider
     from agent_env.registry import Registry
 
 log = logging.getLogger("agent_env.episode")
 
-LOCAL = "local"
 STOP_PREPARE_S = 10.0
 RETRY_PREPARE_S = 30.0
 """How long a failed preparation is believed before an episode tries again."""
@@ -40,12 +43,14 @@ class SandboxDeployer:
         sandbox: str | SandboxProvider | None = None,
         options: Mapping[str, Mapping[str, str]] | None = None,
         isolation: Isolation | None = None,
+        warm: int = 0,
     ) -> None:
         self._providers = Providers(registry, sandbox, options)
         self._isolation: Isolation | None = isolation
         self._progress: Callable[[str], None] | None = None
         self._prepares: dict[tuple[str | None, str], asyncio.Task[None]] = {}
         self._failed_at: dict[tuple[str | None, str], float] = {}
+        self._pool = WarmPool(warm, self._create_warm)
 
     def check(self, bundle: Bundle) -> Sequence[Problem]:
         """Tasks that ask for a provider that is not there."""
@@ -69,6 +74,7 @@ class SandboxDeployer:
                 env_id = getattr(step, "env_id", None)
                 if step.type == "deploy_env" and isinstance(env_id, str) and not _is_seeded(env_id, template):
                     self._prepare(_wanted(step, template), bundle.env(env_id))
+                    self._keep_warm(step, template, bundle.env(env_id))
 
     async def prepared(self) -> None:
         """Wait for the images."""
@@ -76,7 +82,20 @@ class SandboxDeployer:
             await asyncio.shield(task)
 
     async def deploy_env(self, request: EnvRequest) -> SandboxedEnv:
-        """A sandbox whose server answers, and a client for it."""
+        """A ready env of the pool, or a fresh sandbox whose server answers and a client for it."""
+        ready = await self._pool.take(_kind(request))
+        if ready is not None:
+            return ready
+        try:
+            return await self._create(request)
+        except QuotaExceeded:
+            # Envs that only wait must not keep an episode from running.
+            if not self._pool.give_way(request.provider):
+                raise
+            await self._pool.settled()
+            return await self._create(request)
+
+    async def _create(self, request: EnvRequest, *, longer: float = 0.0) -> SandboxedEnv:
         key = (request.provider, request.env.name)
         failed_at = self._failed_at.get(key)
         if failed_at is not None and time.monotonic() - failed_at > RETRY_PREPARE_S:
@@ -91,7 +110,7 @@ class SandboxDeployer:
             env=variables,
             resources=request.resources,
             isolation=self._isolation,
-            ttl_s=request.ttl_s,
+            ttl_s=request.ttl_s + longer,
             labels={"episode": request.episode_id, "env": request.env.name},
             label=request.env.name,
         )
@@ -103,6 +122,17 @@ class SandboxDeployer:
             await asyncio.shield(asyncio.ensure_future(env.close()))
             raise
         return env
+
+    def _keep_warm(self, step: object, template: TaskTemplate, env: EnvSpec) -> None:
+        """Keep envs ready for a step none of whose limits is filled in by a seed."""
+        if isinstance(step, DeployEnv) and not any(
+            isinstance(value, str) and _is_seeded(value, template) for _, value in step
+        ):
+            request = env_request(step, env, episode_id="warm")
+            self._pool.keep(_kind(request), request)
+
+    async def _create_warm(self, request: EnvRequest) -> SandboxedEnv:
+        return await self._create(request, longer=LIFE_S)
 
     def _prepare(self, provider: str | None, env: EnvSpec) -> asyncio.Task[None]:
         """The one preparation of an env's image for a provider."""
@@ -127,23 +157,34 @@ class SandboxDeployer:
     async def create_sandbox(self, spec: SandboxSpec, *, provider: str | None = None) -> Sandbox:
         """A machine."""
         chosen = await self._providers.get(provider)
-        image = machine_image(chosen.capabilities) if isinstance(spec.image, HostImage) else spec.image
+        image = _machine(chosen) if isinstance(spec.image, HostImage) else spec.image
         return await chosen.create(replace(spec, image=image, isolation=self._isolation))
 
     async def run_code(self, env: EnvSpec | None, request: CodeRequest, *, provider: str | None = None) -> Any:
         """Run the code in the env's image, or in a plain one."""
         chosen = await self._providers.get(provider)
-        image = env.image if env is not None else machine_image(chosen.capabilities)
+        image = env.image if env is not None else _machine(chosen)
         return await chosen.run_code(image, request)
 
     async def close(self) -> None:
-        """End preparations and providers."""
+        """End ready envs, preparations and providers."""
+        await self._pool.close()
         tasks = list(self._prepares.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_PREPARE_S)
         await self._providers.close()
+
+
+def _machine(provider: SandboxProvider) -> Image:
+    """What it runs as a machine; a chain says so for each of its providers."""
+    return HostImage() if isinstance(provider, ChainProvider) else machine_image(provider.capabilities)
+
+
+def _kind(request: EnvRequest) -> tuple[object, ...]:
+    """What makes two envs interchangeable before they are used."""
+    return (request.provider, request.env.name, request.resources, request.ttl_s)
 
 
 def _wanted(step: object, template: TaskTemplate) -> str | None:

@@ -70,6 +70,7 @@ def build_app(
     token: str | None = None,
     sandbox_options: Mapping[str, Mapping[str, str]] | None = None,
     isolation: Isolation | None = None,
+    warm: int = 0,
     registry: Registry | None = None,
     engine: Engine | None = None,
     progress: Callable[[str], None] | None = None,
@@ -82,14 +83,16 @@ def build_app(
     Args:
         bundle: the bundle's folder, or a bundle that is read already.
         reward: what is trained on: a scoring step, a combiner's spec, or a function of the scores.
-        sandbox: sandbox provider by name or object; `None` = ``process``.
+        sandbox: sandbox provider by name or object, or several names with commas: the next one takes over while one
+            is out of quota or out of reach; `None` = ``process``.
         max_concurrent_envs: sessions at once; beyond it a client is refused or waits in line, as it asks.
         token: what every request and WebSocket but ``/health`` must send as ``Authorization: Bearer``.
         sandbox_options: options by provider's name.
         isolation: the least isolation that will do.
+        warm: ready envs to keep for each env that tasks deploy; a reset takes one of them.
         registry: where plugins are found; `None` = those that are installed.
-        engine: an engine of your own; ``reward``, ``sandbox``, ``sandbox_options``, ``isolation`` and ``registry``
-            belong to it then, and ``bundle`` must be the engine's.
+        engine: an engine of your own; ``reward``, ``sandbox``, ``sandbox_options``, ``isolation``, ``warm`` and
+            ``registry`` belong to it then, and ``bundle`` must be the engine's.
         progress: called with lines on what is prepared when the server starts.
         session_lease: seconds after which a session that was created over HTTP and that nobody uses or holds ends.
         shutdown_deadline: seconds to tear down open episodes in when the server stops.
@@ -103,9 +106,11 @@ def build_app(
     """
     checked = check_token(token)
     if engine is None:
-        engine = _make_engine(bundle, reward, sandbox, sandbox_options, isolation, registry)
-    elif any(value is not None for value in (reward, sandbox, sandbox_options, isolation, registry)):
-        raise UsageError("reward, sandbox, sandbox_options, isolation and registry belong to the engine that you give")
+        engine = _make_engine(bundle, reward, sandbox, sandbox_options, isolation, registry, warm)
+    elif warm or any(value is not None for value in (reward, sandbox, sandbox_options, isolation, registry)):
+        raise UsageError(
+            "reward, sandbox, sandbox_options, isolation, warm and registry belong to the engine that you give"
+        )
     hub = Hub(
         engine,
         limit=max_concurrent_envs,
@@ -148,6 +153,7 @@ def _make_engine(
     sandbox_options: Mapping[str, Mapping[str, str]] | None,
     isolation: Isolation | None,
     registry: Registry | None,
+    warm: int,
 ) -> Engine:
     from agent_env.bundle import load_bundle
     from agent_env.episode import Engine
@@ -160,6 +166,7 @@ def _make_engine(
         sandbox=sandbox,
         sandbox_options=sandbox_options,
         isolation=isolation,
+        warm=warm,
     )
 
 

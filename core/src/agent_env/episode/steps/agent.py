@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_env.episode.agent import agent_envs
 from agent_env.episode.machines import machine
-from agent_env.episode.steps.deploy import disk_mb, provider_of
+from agent_env.episode.requests import disk_mb, provider_of
 from agent_env.plugin.sandbox import Resources, SandboxSpec
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_env.episode.deployer import EnvRequest
 from agent_env.episode.machines import machine
+from agent_env.episode.requests import disk_mb, env_request, provider_of
 from agent_env.episode.running import RunningEnv
 from agent_env.errors import EnvError, SandboxUnsupported, UsageError
 from agent_env.plugin.sandbox import ImageRef, Resources, SandboxSpec
@@ -15,35 +15,17 @@ if TYPE_CHECKING:
     from agent_env.episode.run import EpisodeRun
     from agent_env.plugin.sandbox import Image
 
-DEFAULT_DISK_GB = 10
 DEFAULT_CPU = 1.0
 DEFAULT_MEMORY_MB = 8192
-
-
-def provider_of(sandbox_type: str | None) -> str | None:
-    """The provider that a step asks for; ``local`` is the server's own choice."""
-    return None if sandbox_type in {None, "local"} else sandbox_type
-
-
-def disk_mb(gigabytes: float | None) -> int | None:
-    """A disk limit; the format's default counts as not asked for."""
-    return None if gigabytes is None or gigabytes == DEFAULT_DISK_GB else round(gigabytes * 1024)
 
 
 async def run_deploy_env(step: DeployEnv, episode: EpisodeRun) -> None:
     """Deploy a fresh env."""
     spec = episode.services.bundle.env(step.env_id)
-    provider = provider_of(step.sandbox_type)
-    request = EnvRequest(
-        env=spec,
-        episode_id=episode.id,
-        provider=provider,
-        resources=Resources(cpu=step.cpu, memory_mb=step.memory_mb, disk_mb=disk_mb(step.disk_size_gb)),
-        ttl_s=step.ttl_seconds,
-    )
+    request = env_request(step, spec, episode_id=episode.id)
     deployed = await episode.services.deployer.deploy_env(request)
     episode.adopt(deployed)
-    episode.envs.append(RunningEnv(step.id, episode.position(step.id), spec, provider, deployed))
+    episode.envs.append(RunningEnv(step.id, episode.position(step.id), spec, request.provider, deployed))
     episode.stale = True
 
 
