@@ -1,51 +1,32 @@
-"""Code of a bundle: one container for each image, in which every request is a command of its own."""
+"""Code of a bundle: one container for each image, whose warm Python forks a child for every request."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-import secrets
+import json
+import re
 import tarfile
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.errors import CodeError, SandboxGone, SandboxNotFound
+from agent_env.errors import CodeError, SandboxError, SandboxGone, SandboxTimeout
 from agent_env.plugin.code import read_answer, request_json
 from agent_env.plugin.sandbox import SandboxSpec
+from agent_env.sandboxes.docker.failures import NAME
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent_env.plugin.sandbox import CodeRequest, Image
-    from agent_env.sandboxes.docker.creation import Network
+    from agent_env.plugin.sandbox import CodeRequest, Endpoint, Image
     from agent_env.sandboxes.docker.provider import DockerProvider
     from agent_env.sandboxes.docker.sandbox import DockerSandbox
 
+_HOST = (Path(__file__).parent / "codehost.py").read_text(encoding="utf-8")
 _TTL_S = 86400.0
-_AT_ONCE = 16
-_TAIL = 2000
-_PYTHON = "python"
-# Unpacks the code into a folder of its own, runs it in a child, and leaves nothing of it behind.
-_BOOTSTRAP = """
-import io, os, runpy, shutil, sys, tarfile
-folder, size = sys.argv[1], int(sys.argv[2])
-data = sys.stdin.buffer.read()
-os.mkdir(folder, 0o700)
-tarfile.open(fileobj=io.BytesIO(data[:size])).extractall(folder)
-with open(folder + "/request", "wb") as file:
-    file.write(data[size:])
-os.chdir(folder + "/code")
-pid = os.fork()
-if pid == 0:
-    os.dup2(os.open(folder + "/request", os.O_RDONLY), 0)
-    sys.stdin = open(0)
-    sys.argv = [folder + "/runner.py"]
-    runpy.run_path(sys.argv[0], run_name="__main__")
-    os._exit(0)
-status = os.waitpid(pid, 0)[1]
-shutil.rmtree(folder, ignore_errors=True)
-os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
-"""
+_AT_ONCE = 32
+_GRACE_S = 5.0
+_HEAD = re.compile(rb"HTTP/1\.[01] 200 .*?\r\n\r\n", re.DOTALL)
+_ERROR_ROOM = 1 << 16
 
 
 class CodeBoxes:
@@ -56,36 +37,46 @@ class CodeBoxes:
         self._boxes: dict[Image, asyncio.Task[DockerSandbox]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def run(self, image: Image, request: CodeRequest, *, network: Network) -> Any:
+    async def run(self, image: Image, request: CodeRequest) -> Any:
         """The function's JSON value; see `agent_env.plugin.sandbox.SandboxProvider.run_code`."""
         packed = await asyncio.to_thread(_pack, request.folder, request.runner)
         async with self._slots:
-            box = await self._box(image, request.timeout, network)
+            box = await self._box(image, request.timeout)
             try:
                 return await self._run(box, request, packed)
-            except (SandboxGone, SandboxNotFound):
+            except SandboxGone:
                 # Something else ended the container that this code was to run in: once more, in a fresh one.
                 self._drop(image, box)
-                box = await self._box(image, request.timeout, network)
-                return await self._run(box, request, packed)
+                return await self._run(await self._box(image, request.timeout), request, packed)
 
     async def _run(self, box: DockerSandbox, request: CodeRequest, packed: bytes) -> Any:
-        folder = f"/tmp/agentenv-code-{secrets.token_hex(6)}"
-        done = await box.exec(
-            [_PYTHON, "-c", _BOOTSTRAP, folder, str(len(packed))],
-            cwd="/",
-            stdin=packed + request_json(request, f"{folder}/code"),
-            timeout=request.timeout,
-            max_output=request.max_output,
-        )
-        if done.exit_code != 0:
-            tail = (done.stderr or done.stdout)[-_TAIL:]
-            raise CodeError(f"{request.file}: {request.function}() ended with exit code {done.exit_code}: {tail}")
-        if done.truncated:
+        about = {"size": len(packed), "timeout": request.timeout, "max_output": request.max_output}
+        body = json.dumps(about).encode() + b"\n" + packed + request_json(request, "@FOLDER@/code")
+        try:
+            async with asyncio.timeout(request.timeout + _GRACE_S):
+                raw = await _post(await box.endpoint(), body, request.max_output + _ERROR_ROOM)
+        except TimeoutError:
+            answer: dict[str, Any] = {"timed_out": True}
+            out = b""
+        except OSError as error:
+            raise SandboxGone(f"{request.file}: its container has ended: {error}", provider=NAME) from error
+        else:
+            head, _, out = raw.partition(b"\n")
+            answer = cast("dict[str, Any]", json.loads(head))
+        if answer.get("timed_out"):
+            raise SandboxTimeout(
+                f"{request.file}: {request.function}() ran longer than {request.timeout:g} s and was killed",
+                provider=NAME,
+                retryable=False,
+            )
+        if answer["exit"] != 0:
+            tail = (answer["err"] or out.decode(errors="replace"))[-2000:]
+            raise CodeError(f"{request.file}: {request.function}() ended with exit code {answer['exit']}: {tail}")
+        if answer["truncated"]:
             raise CodeError(f"{request.file}: {request.function}() returned more than {request.max_output >> 20} MiB")
-        return read_answer(done.stdout.encode(), request)
+        return read_answer(out, request)
 
-    async def _box(self, image: Image, timeout: float, network: Network) -> DockerSandbox:
+    async def _box(self, image: Image, timeout: float) -> DockerSandbox:
         task = self._boxes.get(image)
         if task is not None and task.done():
             if task.cancelled() or task.exception() is not None:
@@ -94,16 +85,51 @@ class CodeBoxes:
                 self._drop(image, task.result())
                 task = None
         if task is None:
-            spec = SandboxSpec(image=image, serves=False, ttl_s=_TTL_S, label="code", labels={"role": "code"})
-            work = self._provider.create_in(spec, network)
-            task = self._boxes[image] = asyncio.create_task(work, name="docker code box")
+            task = self._boxes[image] = asyncio.create_task(self._make(image), name="docker code box")
         return await asyncio.shield(task)
 
+    async def _make(self, image: Image) -> DockerSandbox:
+        for python in ("python3", "python"):
+            spec = SandboxSpec(
+                image=image,
+                command=(python, "-c", _HOST),
+                health="/",
+                env={"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
+                ttl_s=_TTL_S,
+                label="code",
+                labels={"role": "code"},
+            )
+            try:
+                return await self._provider.create_for_code(spec)
+            except SandboxError as error:
+                if python == "python" or "executable file not found" not in str(error):
+                    raise
+        raise AssertionError
+
     def _drop(self, image: Image, box: DockerSandbox) -> None:
-        """Use it no more; commands that still run in it have their deadline, so it ends when they are past it."""
+        """Use it no more; what still runs in it has its deadline, and the provider's end ends it."""
         task = self._boxes.get(image)
         if task is not None and task.done() and not task.cancelled() and not task.exception() and task.result() is box:
             del self._boxes[image]
+
+
+async def _post(endpoint: Endpoint, body: bytes, most: int) -> bytes:
+    """The answer's body; the connection is closed when the caller gives up, which ends the code."""
+    reader, writer = await asyncio.open_unix_connection(endpoint.uds, limit=1 << 20)
+    try:
+        writer.write(b"POST /run HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        data = bytearray()
+        while piece := await reader.read(1 << 16):
+            data += piece
+            if len(data) > most:
+                raise OSError("its answer is longer than it may be")
+    finally:
+        writer.transport.abort()
+    head = _HEAD.match(data)
+    if head is None:
+        raise OSError("it hung up")
+    return bytes(data[head.end() :])
 
 
 def _pack(folder: Path, runner: Path) -> bytes:

@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _LOST_WAITS = (0.5, 2.0, 5.0)
 _MOST_ATTEMPTS = 6
+_IDLE_LOOK_S = 0.3
 Network = Literal["none", "open", "host"]
 
 
@@ -82,11 +83,12 @@ class Creator:
         self._slots = asyncio.Semaphore(options.max_starts)
         self._by_port: set[str] = set()
         self._idle: dict[str, int] = {}
+        self._idles_with: set[str] = set()
         self._init = True
         self._bridge = networks.Bridge(engine, root)
 
-    async def create(self, spec: SandboxSpec, *, network: Network | None = None) -> Made:
-        """A container whose server answers, where it has one.
+    async def create(self, spec: SandboxSpec, *, for_code: bool = False) -> Made:
+        """A container whose server answers, where it has one; ``for_code`` puts it beside this server.
 
         Raises:
             SandboxError: the subclass says what happened.
@@ -95,7 +97,9 @@ class Creator:
         for left in range(_MOST_ATTEMPTS, -1, -1):
             facts = await self._images.get(spec.image)
             way: Way = "port" if facts.id in self._by_port else self.machine.way
-            chosen: Network = network or spec.network or self._options.network
+            chosen: Network = spec.network or self._options.network
+            if for_code:
+                way, chosen = ("socket", "host") if self.machine.local else ("tunnel", "none")
             if way == "port" and spec.serves and chosen == "none":
                 if spec.network == "none":
                     raise self._no_way(spec, facts)
@@ -107,8 +111,8 @@ class Creator:
                     raise self._no_way(spec, facts) from error
                 self._by_port.add(facts.id)
             except _Again as error:
-                if left == 0 or error.__cause__ is None:
-                    raise self._refused(spec, error.__cause__) from error
+                if left == 0:
+                    raise self._refused(spec, error.__cause__ or error) from error
         raise SandboxUnsupported(f"{spec.label}: not created after {_MOST_ATTEMPTS} attempts", provider=NAME)
 
     def _no_way(self, spec: SandboxSpec, facts: Facts) -> SandboxUnsupported:
@@ -120,7 +124,7 @@ class Creator:
         )
 
     @staticmethod
-    def _refused(spec: SandboxSpec, error: BaseException | None) -> SandboxError:
+    def _refused(spec: SandboxSpec, error: BaseException) -> SandboxError:
         if isinstance(error, EngineError):
             return to_error(error, f"{spec.label}: create")
         return SandboxUnsupported(f"{spec.label}: create: {error}", provider=NAME)
@@ -145,7 +149,7 @@ class Creator:
         if network == "open" or way == "port":
             await self._bridge.ready()
         async with self._slots:
-            about = plan.about(spec, facts, self.machine, way, str(self._root / create_id))
+            about = plan.about(spec, facts, self.machine, way, str(self._root / create_id), network)
             if about.way in {"socket", "tunnel"}:
                 await asyncio.to_thread(state.new_folder, self._root, create_id)
                 ticket.folder = True
@@ -154,6 +158,7 @@ class Creator:
         if found is None:
             raise SandboxUnsupported(f"{spec.label}: the engine lost the labels", provider=NAME)
         if not spec.serves:
+            await self._idles(spec, facts, found.id)
             return Made(found, facts, read_only, None, None)
         reach = ticket.reach = Reach(self._engine, found.id, about, str(self._root / create_id / "t"))
         endpoint = await wait_ready(self._engine, found.id, reach, spec)
@@ -186,10 +191,10 @@ class Creator:
             container = str(answer["Id"])
             await ticket.do(self._engine.call("POST", f"containers/{container}/start"))
         except EngineError as error:
-            raise self._mended(spec, facts, error, more_idle=nth + 1 < len(idle)) from error
+            raise self._mended(spec, facts, error) from error
         return container, made_labels
 
-    def _mended(self, spec: SandboxSpec, facts: Facts, error: EngineError, *, more_idle: bool) -> Exception:
+    def _mended(self, spec: SandboxSpec, facts: Facts, error: EngineError) -> Exception:
         """The error of an attempt, `_Again` where the next one may work."""
         text = error.message.lower()
         missing = "executable file not found" in text or "no such file or directory" in text
@@ -211,13 +216,28 @@ class Creator:
             self._bridge.forget()
             return _Again(error.message)
         if missing and not spec.serves:
-            if more_idle:
-                self._idle[facts.id] = self._idle.get(facts.id, 0) + 1
-                return _Again(error.message)
-            return SandboxUnsupported(
-                f"{spec.label}: the image {facts.name} has neither `sleep` nor Python to stay alive with", provider=NAME
-            )
+            return self._next_idle(spec, facts, error.message)
         return to_error(error, f"{spec.label}: create")
+
+    async def _idles(self, spec: SandboxSpec, facts: Facts, container: str) -> None:
+        """See, once for each image, that it has the command that keeps it alive: the init in it starts either way."""
+        if facts.id in self._idles_with:
+            return
+        await asyncio.sleep(_IDLE_LOOK_S)
+        found = await containers.inspect(self._engine, container)
+        if found is None:
+            raise SandboxGone(f"{spec.label}: its container was removed while it was created", provider=NAME)
+        if containers.exit_code(found) in {126, 127}:
+            raise self._next_idle(spec, facts, "no command to stay alive with")
+        self._idles_with.add(facts.id)
+
+    def _next_idle(self, spec: SandboxSpec, facts: Facts, why: str) -> Exception:
+        tried = self._idle[facts.id] = self._idle.get(facts.id, 0) + 1
+        if tried < len(plan.idle_commands(spec.ttl_s)):
+            return _Again(why)
+        return SandboxUnsupported(
+            f"{spec.label}: the image {facts.name} has neither `sleep` nor Python to stay alive with", provider=NAME
+        )
 
     async def _abandon(self, ticket: _Ticket) -> None:
         """End whatever an attempt has begun, also what the engine has not answered for yet."""

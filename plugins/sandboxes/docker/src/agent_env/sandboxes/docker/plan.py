@@ -68,12 +68,12 @@ def refuse(spec: SandboxSpec, options: DockerOptions, machine: Machine) -> None:
         raise SandboxUnsupported(f"{spec.label}: {what}", provider="docker")
 
 
-def about(spec: SandboxSpec, facts: Facts, machine: Machine, way: Way, folder: str) -> About:
+def about(spec: SandboxSpec, facts: Facts, machine: Machine, way: Way, folder: str, network: str) -> About:
     """How the container will be used; ``folder`` is the one it shares with this process."""
     if not spec.serves:
         return About(label=spec.label, serves=False)
     port = facts.settings.port or (facts.ports[0] if len(facts.ports) == 1 else spec.port)
-    direct = way == "socket" and (machine.direct_uid is None or facts.uid == machine.direct_uid)
+    direct = way == "socket" and (network == "host" or machine.direct_uid in {None, facts.uid})
     return About(
         label=spec.label, serves=True, way=way, uds=direct, port=port, folder=folder if way == "socket" else ""
     )

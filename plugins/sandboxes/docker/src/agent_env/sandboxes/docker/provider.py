@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import CodeRequest, Image, SandboxSpec
-    from agent_env.sandboxes.docker.creation import Network
     from agent_env.sandboxes.docker.plan import Way
 
 log = logging.getLogger("agent_env.sandboxes.docker")
@@ -159,13 +158,16 @@ class DockerProvider(SandboxProvider):
         await images.get(image, progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> DockerSandbox:
-        return await self.create_in(spec, None, timeout=timeout)
+        return await self._create_for(spec, timeout=timeout)
 
-    async def create_in(self, spec: SandboxSpec, network: Network | None, *, timeout: float = 300.0) -> DockerSandbox:
-        """As `create`, in a network that a spec cannot name."""
+    async def create_for_code(self, spec: SandboxSpec) -> DockerSandbox:
+        """As `create`, for code of a bundle: envs are reached from where this server reaches them."""
+        return await self._create_for(spec, for_code=True)
+
+    async def _create_for(self, spec: SandboxSpec, *, timeout: float = 300.0, for_code: bool = False) -> DockerSandbox:
         if self._closed:
             raise self._is_closed()
-        work = asyncio.create_task(self._create(spec, network), name="docker create")
+        work = asyncio.create_task(self._create(spec, for_code=for_code), name="docker create")
         self._creates.add(work)
         work.add_done_callback(self._creates.discard)
         try:
@@ -189,9 +191,9 @@ class DockerProvider(SandboxProvider):
         if not work.cancelled() and work.exception() is None:  # it was done at that very moment
             self.end(work.result())
 
-    async def _create(self, spec: SandboxSpec, network: Network | None) -> DockerSandbox:
+    async def _create(self, spec: SandboxSpec, *, for_code: bool) -> DockerSandbox:
         creator, _, _ = await self._ready()
-        made = await creator.create(spec, network=network)
+        made = await creator.create(spec, for_code=for_code)
         box = DockerSandbox(
             self,
             made.found,
@@ -206,8 +208,8 @@ class DockerProvider(SandboxProvider):
         return box
 
     async def run_code(self, image: Image, request: CodeRequest) -> Any:
-        creator, _, _ = await self._ready()
-        return await self._codes.run(image, request, network="host" if creator.machine.local else "none")
+        await self._ready()
+        return await self._codes.run(image, request)
 
     # -- what sandboxes ask -------------------------------------------------------------------------------------------
 
