@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import UsageError
+from agent_env.plugin.sandbox import BuildContext
 from agent_env.sandboxes.e2b.testing.server import StandIn
+from agent_env.testing.sandbox_env import write_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 def _started(*, idempotent: bool) -> StandIn:
@@ -70,3 +73,9 @@ def options(standin: StandIn) -> Callable[..., dict[str, str]]:
         return {**given, **changes}
 
     return make
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> BuildContext:
+    """An env that answers HTTP."""
+    return BuildContext(write_env(tmp_path / "answers"))

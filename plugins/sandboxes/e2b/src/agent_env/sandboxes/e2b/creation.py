@@ -20,6 +20,7 @@ from agent_env.errors import (
 )
 from agent_env.plugin import lease
 from agent_env.plugin.pacing import Pace
+from agent_env.plugin.sandbox import TemplateRef
 from agent_env.sandboxes.e2b import labels, readiness
 from agent_env.sandboxes.e2b.failures import to_error, too_old
 from agent_env.sandboxes.e2b.labels import About
@@ -49,6 +50,10 @@ class Made:
     endpoint: Endpoint | None
     expires_at: float
     leased_until: float
+
+
+class _TemplateGone(CreateFailed):
+    """The service has no such template, or none that is ready."""
 
 
 class _Ticket:
@@ -101,6 +106,7 @@ class Creator:
         """
         self.refuse(spec)
         pause = _FIRST_PAUSE
+        rebuilt = isinstance(spec.image, TemplateRef)
         while True:
             template = await self._templates.get(spec.image, spec.resources)
             command = spec.command or template.command
@@ -114,6 +120,13 @@ class Creator:
                 return await self._attempt(spec, template, command)
             except QuotaExceeded:
                 raise
+            except _TemplateGone as error:
+                if rebuilt:
+                    raise
+                # Somebody deleted what was built here: it is built again, once.
+                log.warning("%s", error)
+                rebuilt = True
+                continue
             except RateLimited as error:
                 wait = max(error.retry_after or 0.0, pause * (0.5 + random.random() / 2))  # noqa: S311
                 await self._pace.hold(wait)
@@ -175,7 +188,7 @@ class Creator:
                 raise too_old(service) from error
             if status == 404 or (status == 400 and "template" in str(error).lower()):
                 self._templates.forget(template.name)
-                raise CreateFailed(
+                raise _TemplateGone(
                     f"{spec.label}: the service has no template {template.name!r} that is ready: {error}",
                     provider=self._name,
                 ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxError, SandboxTimeout
 from agent_env.plugin.sandbox import ExecResult
@@ -92,7 +92,7 @@ async def run(
     nonce = secrets.token_hex(8)
     doing = f"sandbox {box.sandbox_id}: command {argv[0]!r}"
     out, err = _Output(max_output, nonce), _Output(max_output, nonce)
-    handle = cast("Any", None)
+    handle: Any = None
     ended = False
     loop = asyncio.get_running_loop()
     try:
@@ -132,7 +132,7 @@ async def run(
                 tasks.start(handle.disconnect(), "e2b disconnect")
             if asyncio.current_task() is None or not _cancelled():
                 await asyncio.wait([killing], timeout=_KILL_TIMEOUT)
-    code = out.code if out.code is not None else cast("int | None", handle.exit_code)
+    code = out.code if out.code is not None else _exit_code(handle)
     out.finish()
     err.finish()
     return ExecResult(
@@ -141,6 +141,11 @@ async def run(
         stderr=err.text,
         truncated=out.truncated or err.truncated,
     )
+
+
+def _exit_code(handle: Any) -> int | None:
+    code = handle.exit_code
+    return code if isinstance(code, int) else None
 
 
 def _cancelled() -> bool:

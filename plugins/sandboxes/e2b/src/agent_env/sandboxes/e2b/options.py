@@ -35,7 +35,7 @@ class Options(BaseModel):
     network: Literal["none", "open"] = "none"
     cpu: int | None = Field(default=None, gt=0)
     memory_mb: int | None = Field(default=None, ge=128)
-    lease_s: float = Field(default=900.0, ge=15)
+    lease_s: float = Field(default=900.0, ge=5)
     max_ttl_s: float = Field(default=86400.0, gt=0)
     creates_per_s: float = Field(default=1.0, gt=0)
     burst: int = Field(default=1, gt=0)

@@ -12,6 +12,7 @@ from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider
 from agent_env.sandboxes.e2b import labels as marks
 from agent_env.sandboxes.e2b.client import Client
+from agent_env.sandboxes.e2b.codebox import CodeBoxes
 from agent_env.sandboxes.e2b.creation import Creator
 from agent_env.sandboxes.e2b.keepalive import KeepAlive
 from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions, Options
@@ -25,7 +26,7 @@ from pydantic import ValidationError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from agent_env.plugin.sandbox import Image, SandboxRecord, SandboxSpec
+    from agent_env.plugin.sandbox import CodeRequest, Image, SandboxRecord, SandboxSpec
     from agent_env.sandboxes.e2b.service import Service
 
 log = logging.getLogger("agent_env.sandboxes.e2b")
@@ -69,6 +70,7 @@ class E2BProviderBase(SandboxProvider):
         self._templates: Templates | None = None
         self._http: httpx.AsyncClient | None = None
         self._keep = KeepAlive(self.client, options.lease_s)
+        self._codes = CodeBoxes(self)
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
         self._creates: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Task[None] | None = None
@@ -114,6 +116,7 @@ class E2BProviderBase(SandboxProvider):
             await asyncio.wait([self._starting])
             if not self._starting.cancelled():
                 self._starting.exception()
+        await self._codes.close()
         for create in list(self._creates):
             create.cancel()
         if self._creates:
@@ -177,6 +180,10 @@ class E2BProviderBase(SandboxProvider):
         )
         self._keep.add(box)
         return box
+
+    async def run_code(self, image: Image, request: CodeRequest) -> Any:
+        await self._ready()
+        return await self._codes.run(image, request)
 
     # -- what sandboxes ask -------------------------------------------------------------------------------------------
 

@@ -154,7 +154,8 @@ class Control:
             return refused(429, f"you have reached the maximum number of concurrent sandboxes ({self._quota})")
         self.created += 1
         envs = dict(body.get("envVars") or {})
-        machine = await Machine.start(template.root, envs)
+        internet = body.get("allow_internet_access", True) is not False
+        machine = await Machine.start(template.root, envs, internet=internet)
         seconds = float(body.get("timeout") or 300)
         network: dict[str, Any] = body.get("network") or {}
         box = Box(
@@ -164,7 +165,7 @@ class Control:
             metadata=dict(body.get("metadata") or {}),
             envs=envs,
             private=network.get("allowPublicTraffic") is False,
-            internet=body.get("allow_internet_access", True) is not False,
+            internet=internet,
             key=key,
             end_at=time.time() + seconds,
         )

@@ -107,14 +107,15 @@ class Machine:
         self._ports: dict[int, str] = {}
 
     @classmethod
-    async def start(cls, template: Path, env: Mapping[str, str]) -> Machine:
-        """A sandbox with a copy of the template's files."""
+    async def start(cls, template: Path, env: Mapping[str, str], *, internet: bool) -> Machine:
+        """A sandbox with a copy of the template's files; with ``internet`` it is in this machine's network."""
         folder = Path(tempfile.mkdtemp(prefix="e2b-"))
         try:
             (folder / "s").mkdir()
             await asyncio.to_thread(shutil.copytree, template, folder / "root", symlinks=True)
             process = await asyncio.create_subprocess_exec(
                 *enclosed(folder / "root", sockets=folder / "s"),
+                *(["--share-net"] if internet else []),
                 *setenv({**ENV, **env}),
                 "--chdir",
                 "/",
