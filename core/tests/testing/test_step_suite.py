@@ -50,6 +50,8 @@ async def run_quiz(step: Any, episode: EpisodeContext) -> None:
 class Open(Quiz):
     model_config = ConfigDict(extra="ignore", frozen=False)
 
+    answer: tuple[str, ...]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]
+
 
 class NoModel(BaseModel):
     id: str
@@ -195,8 +197,8 @@ def test_nothing_else_is_blamed(case: Callable[..., StepCase], model: object, ru
 def test_types_that_are_guessed_are_found(case: Callable[..., StepCase]) -> None:
     class Lists(Quiz):
         @classmethod
-        def model_validate_json(cls, json_data: Any, **options: Any) -> Any:
-            return super().model_validate_json(str(json_data).replace('["x"]', '"x"'), **options)
+        def model_validate(cls, obj: Any, **options: Any) -> Any:
+            return super().model_validate({k: v[0] if v == ["x"] else v for k, v in obj.items()}, **options)
 
     assert failed(case(Lists)) == {"types_are_not_guessed"}
 

@@ -4,7 +4,7 @@ A combiner turns the scores of one episode into the one number that is trained o
 
     class Shortest(RewardCombiner):
         def combine(self, scores, episode):
-            return scores["grade"] / max(1, episode.tool_calls)
+            return score_of(scores, "grade") / max(1, episode.tool_calls)
 
     def build(arguments: str) -> RewardCombiner:
         return Shortest()
