@@ -53,7 +53,7 @@ class SandboxCase:
     cancels: int = 8
     startup_timeout: float = 4.0
     timeout: float = 300.0
-    resources: Resources = Resources(cpu=1.0, memory_mb=256, pids=100, disk_mb=2048)
+    resources: Resources = field(default_factory=lambda: Resources(cpu=1.0, memory_mb=256, pids=100, disk_mb=2048))
 
     def plugins(self) -> Registry:
         """The registry."""

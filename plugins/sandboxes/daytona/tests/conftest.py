@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent_env.sandboxes.daytona.testing import plainhttp
 from agent_env.sandboxes.daytona.testing.machine import usable
 from agent_env.sandboxes.daytona.testing.standin import KEY, StandIn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 WRONG_KEY_VAR = "DAYTONA_WRONG_KEY"
@@ -26,17 +27,11 @@ def service() -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def standin(service: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def standin(service: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandIn]:
     """The stand-in without faults, with its key in the environment."""
-    from daytona._async import object_storage
-
-    store: Callable[..., Any] = getattr(object_storage, "S3Store")  # noqa: B009 - the SDK does not export it
-
-    def plain_http(**options: Any) -> Any:
-        return store(**{**options, "client_options": {**options["client_options"], "allow_http": True}})
-
-    # The one place where the SDK takes no plain address.
-    monkeypatch.setattr(object_storage, "S3Store", plain_http)
+    plainhttp.allow()
+    (tmp_path / "sitecustomize.py").write_text(plainhttp.allow_in_children())
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("DAYTONA_API_KEY", KEY)
     monkeypatch.setenv(WRONG_KEY_VAR, "dtn_of_somebody_else")
     monkeypatch.delenv("DAYTONA_API_URL", raising=False)

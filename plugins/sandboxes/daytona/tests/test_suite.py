@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent_env.plugin.sandbox import Resources
 from agent_env.sandboxes.daytona.provider import DaytonaProvider
 from agent_env.testing.sandbox_suite import SandboxCase, SandboxSuite
 
@@ -31,8 +32,13 @@ class TestDaytona(SandboxSuite):
                 case "lost_reply":
                     standin.faults.lost_reply = 1
                 case "unavailable":
-                    standin.faults.unavailable = 1000
-                    changed["request_timeout_s"] = 2
+                    changed |= {"api_url": standin.unavailable_url, "request_timeout_s": 2}
             return DaytonaProvider(**changed)
 
-        return SandboxCase("daytona", {name: str(value) for name, value in options.items()}, faulty=faulty, cancels=4)
+        return SandboxCase(
+            "daytona",
+            {name: str(value) for name, value in options.items()},
+            faulty=faulty,
+            cancels=4,
+            resources=Resources(cpu=2.0, memory_mb=2048, disk_mb=3072, pids=100),
+        )

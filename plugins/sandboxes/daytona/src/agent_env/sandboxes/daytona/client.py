@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.errors import RateLimited, SandboxAuthFailed, SandboxTimeout, SandboxUnavailable
@@ -74,16 +75,25 @@ class Api:
                 )
             self.sdk = await asyncio.to_thread(sdks.load)
             try:
-                config = self.sdk.DaytonaConfig(
-                    api_key=key,
-                    api_url=options.api_url,
-                    organization_id=options.organization_id,
-                    target=options.target,
-                    connection_pool_maxsize=None,
-                )
-                self._client = self.sdk.AsyncDaytona(config)
+                self._client = self._make(key)
             except Exception as error:
                 raise to_error(error, "Daytona") from error
+
+    def _make(self, key: str) -> Client:
+        options = self._options
+        config = self.sdk.DaytonaConfig(
+            api_key=key,
+            api_url=options.api_url,
+            organization_id=options.organization_id,
+            target=options.target,
+            connection_pool_maxsize=None,
+            # Its events are those of the whole organization; and where they cannot be had it leaves a session open.
+            use_deprecated_polling=True,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            client: Client = self.sdk.AsyncDaytona(config)
+        return client
 
     async def close(self) -> None:
         """Close it and its connections."""

@@ -45,28 +45,24 @@ async def get(api: Api, remote: Remote, path: str, max_bytes: int) -> bytes:
     Raises:
         FileNotFoundError, IsADirectoryError, ValueError: as `agent_env.plugin.sandbox.Sandbox.read`.
     """
-
-    async def download() -> bytes | None:
-        data = bytearray()
-        stream = await remote.fs.download_file_stream(path, timeout=_SECONDS)
-        async for chunk in stream:
-            data += chunk
-            if len(data) > max_bytes:
-                return None
-        return bytes(data)
-
     size = await _size(api, remote, path)
     if size > max_bytes:
         raise ValueError(f"{path} holds {size} bytes, more than {max_bytes}")
     if size == 0 and not path.startswith("/proc/"):
         return b""
     try:
-        found = await api.call(download, f"sandbox {remote.id}: reading {path}", timeout=_SECONDS, sandbox_id=remote.id)
+        limit = _limit(size)
+        found = await api.call(
+            lambda: remote.fs.download_file(path, limit),
+            f"sandbox {remote.id}: reading {path}",
+            timeout=limit,
+            sandbox_id=remote.id,
+        )
     except SandboxNotFound as error:
         raise await _missing(api, remote, path, error) from error
-    if found is None:
+    if found is not None and len(found) > max_bytes:
         raise ValueError(f"{path} holds more than {max_bytes} bytes")
-    return found
+    return found or b""
 
 
 async def _size(api: Api, remote: Remote, path: str) -> int:

@@ -2,7 +2,7 @@
 
 Daytona's own command call has one output, no input and a short life. So a command's script is uploaded with its
 input, started in a session of its own, and asked how it is doing; its output is kept in files. The scripts need
-``sh`` and the small tools that every image has (``setsid``, ``mkfifo``, ``head``, ``tail``, ``wc``, ``grep``).
+``sh`` and the small tools that every image has (``setsid``, ``mkfifo``, ``cat``, ``tail``, ``wc``, ``grep``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ INLINE = 128 * 1024
 
 _NAP = """nap() {{ sleep "$1" 2>/dev/null || sleep 1; }}"""
 
+# `head -c` would hold back what it has read; `cat` does not, and the limit of its file ends it.
+_KEEP = """keep() {{ ( trap '' XFSZ; ulimit -f {blocks}; cat >"$1" ) 2>/dev/null; }}"""
+
 _COMMAND = """\
 d={folder}
 {nap}
+{keep}
 case $1 in
 start)
   if mkdir "$d/started" 2>/dev/null; then
@@ -34,8 +38,8 @@ start)
 main)
   echo $$ >"$d/pid"
   mkfifo "$d/o" "$d/e"
-  {{ head -c {limit}; cat >/dev/null; : >"$d/od"; }} <"$d/o" >"$d/out" &
-  {{ head -c {limit}; cat >/dev/null; : >"$d/ed"; }} <"$d/e" >"$d/err" &
+  {{ keep "$d/out"; cat >/dev/null; : >"$d/od"; }} <"$d/o" &
+  {{ keep "$d/err"; cat >/dev/null; : >"$d/ed"; }} <"$d/e" &
   ( cd {cwd} || exit 126; exec {argv} ) <{stdin} >"$d/o" 2>"$d/e"
   c=$?
   n=0
@@ -143,7 +147,7 @@ def command(
         mark=MARK,
         id=exec_id,
         nonce=exec_id,
-        limit=max_output + 1,
+        keep=_KEEP.format(blocks=max_output // 512 + 1),
         inline=INLINE,
         cwd=shlex.quote(cwd or "."),
         argv=shlex.join(words),

@@ -67,6 +67,11 @@ class StandIn:
         """For the SDK."""
         return f"{self.url}/api"
 
+    @property
+    def unavailable_url(self) -> str:
+        """For an SDK that shall be answered with 503 always."""
+        return f"{self.url}/unavailable/api"
+
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="dts-"))
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="daytona stand-in")
@@ -170,6 +175,8 @@ class StandIn:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         self.requests += 1
+        if request.path.startswith("/unavailable/"):
+            raise problem(503, "Service unavailable")
         if request.path.startswith(("/api/", "/toolbox/")):
             if request.headers.get("Authorization") != f"Bearer {KEY}":
                 raise problem(401, "Invalid credentials")

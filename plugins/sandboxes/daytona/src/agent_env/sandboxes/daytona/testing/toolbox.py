@@ -51,8 +51,8 @@ class Toolbox:
         work.add_done_callback(box.work.discard)
         try:
             await asyncio.wait([work])
-            if work.cancelled() or work.exception() is not None:
-                raise problem(404, f"Sandbox {box.id} is gone")
+            if work.cancelled() or (error := work.exception()) is not None:
+                raise problem(404, f"Sandbox {box.id} is gone: {'cancelled' if work.cancelled() else error!r}")
             done = work.result()
         finally:
             work.cancel()
@@ -84,7 +84,9 @@ class Toolbox:
         await answer.prepare(request)
         for place in (await request.json())["paths"]:
             path = box.machine.path(box.machine.absolute(place))
-            label = f"filename*=utf-8''{quote(place)}"
+            label = (
+                f'filename="{place}"' if place.isascii() and '"' not in place else f"filename*=utf-8''{quote(place)}"
+            )
             try:
                 data = await asyncio.to_thread(path.read_bytes)
                 kind, disposition = "application/octet-stream", f'form-data; name="file"; {label}'
