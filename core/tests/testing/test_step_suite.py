@@ -50,8 +50,6 @@ async def run_quiz(step: Any, episode: EpisodeContext) -> None:
 class Open(Quiz):
     model_config = ConfigDict(extra="ignore", frozen=False)
 
-    answer: tuple[str, ...]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]
-
 
 class NoModel(BaseModel):
     id: str
@@ -63,13 +61,6 @@ class Ghost(Quiz):
 
 class Root(Quiz):
     depends_on: tuple[str, ...] = ()  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
-class Guesses(Quiz):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**fields)
 
 
 class Silent(Quiz):
