@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from agent_env.errors import (
@@ -95,36 +95,44 @@ def test_addresses() -> None:
     }
 
 
-def status(code: int, text: str = "no") -> Exception:
-    error: Exception = sdks.sdk().errors.SandboxException(f"{code}: {text}", status_code=code)
-    return error
+def made(raised: Exception | tuple[str | int, str]) -> Exception:
+    """An error of the SDK by class, or by HTTP status."""
+    if isinstance(raised, Exception):
+        return raised
+    kind, text = raised
+    errors = sdks.sdk().errors
+    if isinstance(kind, int):
+        return cast("Exception", errors.SandboxException(f"{kind}: {text}", status_code=kind))
+    return cast("Exception", getattr(errors, kind)(text))
 
 
 @pytest.mark.parametrize(
-    ("make", "expected", "retryable"),
+    ("raised", "expected", "retryable"),
     [
-        (lambda it: it.SandboxNotRunningException("x"), SandboxGone, True),
-        (lambda it: it.SandboxUnreachableException("x"), SandboxUnavailable, True),
-        (lambda it: it.TimeoutException("x"), SandboxTimeout, True),
-        (lambda it: it.AuthenticationException("x"), SandboxAuthFailed, False),
-        (lambda it: it.RateLimitException("slow down"), RateLimited, True),
-        (lambda it: it.RateLimitException("the maximum number of concurrent sandboxes"), QuotaExceeded, True),
-        (lambda it: it.ServiceBusyException("x"), SandboxUnavailable, True),
-        (lambda it: it.SandboxNotFoundException("x"), SandboxNotFound, False),
-        (lambda it: it.FileUploadException("x"), BuildFailed, False),
-        (lambda _: status(403), SandboxAuthFailed, False),
-        (lambda _: status(403, "quota used up"), QuotaExceeded, True),
-        (lambda _: status(405), SandboxUnsupported, False),
-        (lambda _: status(500), SandboxUnavailable, True),
-        (lambda _: status(400), CreateFailed, False),
-        (lambda _: ConnectionRefusedError("x"), SandboxUnavailable, True),
-        (lambda _: TimeoutError(), SandboxTimeout, True),
-        (lambda _: RuntimeError("x"), SandboxError, False),
+        (("SandboxNotRunningException", "x"), SandboxGone, True),
+        (("SandboxUnreachableException", "x"), SandboxUnavailable, True),
+        (("TimeoutException", "x"), SandboxTimeout, True),
+        (("AuthenticationException", "x"), SandboxAuthFailed, False),
+        (("RateLimitException", "slow down"), RateLimited, True),
+        (("RateLimitException", "the maximum number of concurrent sandboxes"), QuotaExceeded, True),
+        (("ServiceBusyException", "x"), SandboxUnavailable, True),
+        (("SandboxNotFoundException", "x"), SandboxNotFound, False),
+        (("FileUploadException", "x"), BuildFailed, False),
+        ((403, "no"), SandboxAuthFailed, False),
+        ((403, "quota used up"), QuotaExceeded, True),
+        ((405, "no"), SandboxUnsupported, False),
+        ((500, "no"), SandboxUnavailable, True),
+        ((400, "no"), CreateFailed, False),
+        (ConnectionRefusedError("x"), SandboxUnavailable, True),
+        (TimeoutError(), SandboxTimeout, True),
+        (RuntimeError("x"), SandboxError, False),
     ],
 )
-def test_errors_of_the_sdk_are_told_apart(make: Any, expected: type[SandboxError], retryable: bool) -> None:
+def test_errors_of_the_sdk_are_told_apart(
+    raised: Exception | tuple[str | int, str], expected: type[SandboxError], retryable: bool
+) -> None:
     service = E2BProvider(api_key=KEY).service
-    error = to_error(make(sdks.sdk().errors), "doing", service, "i123")
+    error = to_error(made(raised), "doing", service, "i123")
     assert type(error) is expected
     assert (error.retryable, error.provider) == (retryable, "e2b")
     assert KEY not in str(error)

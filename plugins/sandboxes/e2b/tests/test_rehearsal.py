@@ -14,11 +14,12 @@ import pytest
 if TYPE_CHECKING:
     from agent_env.sandboxes.e2b.testing.server import StandIn
 
+AGENTENV = Path(sys.executable).with_name("agentenv")
 GRIDSIM = Path(__file__).parents[4] / "examples" / "gridsim"
 
 
 def rehearse(*arguments: str, **variables: str) -> list[list[tuple[float | None, Any]]]:
-    command = [sys.executable, "-m", "_agentenv_start", "rehearse", str(GRIDSIM), "--json", "--policy", "greedy"]
+    command = [str(AGENTENV), "rehearse", str(GRIDSIM), "--json", "--policy", "greedy"]
     done = subprocess.run(
         [*command, "--groups", "2", "--samples", "2", *arguments],
         env={**os.environ, **variables},

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import itertools
+import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import SandboxUnsupported
 from agent_env.sandboxes.e2b import context, dockerfile, scripts
-from agent_env.sandboxes.e2b.execs import _Output
+from agent_env.sandboxes.e2b.execs import Output
 from agent_env.sandboxes.e2b.inline import without_copies
 from agent_env.sandboxes.e2b.settings import read_settings
 from hypothesis import given, settings
@@ -18,15 +19,16 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from pathlib import Path
 
+NO_LINES = "\x7f\u2028\u2029\x85"
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60)
 
 
 @given(out=TEXT, code=st.integers(0, 255), cuts=st.lists(st.integers(0, 120), max_size=6), rest=TEXT)
 def test_an_end_mark_is_found_however_the_output_is_cut(out: str, code: int, cuts: list[int], rest: str) -> None:
-    taken = _Output(10_000, "abcd")
+    taken = Output(10_000, "abcd")
     text = f"{out}\x1eabcd:{code}\x1e{rest}"
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in itertools.pairwise(places):
         taken.take(text[start:end])
     taken.finish()
     assert (taken.text, taken.code, taken.ended.is_set(), taken.truncated) == (out, code, True, False)
@@ -34,7 +36,7 @@ def test_an_end_mark_is_found_however_the_output_is_cut(out: str, code: int, cut
 
 @given(pieces=st.lists(TEXT, max_size=5), limit=st.integers(0, 50))
 def test_an_output_keeps_what_fits(pieces: list[str], limit: int) -> None:
-    taken = _Output(limit, "abcd")
+    taken = Output(limit, "abcd")
     for piece in pieces:
         taken.take(piece)
     taken.finish()
@@ -79,7 +81,8 @@ def test_variables_as_docker_sets_them(lines: str, expected: str) -> None:
 def test_what_a_spec_sets_is_stronger_and_paths_are_extended_once() -> None:
     script = dockerfile.variables(dockerfile.parse("FROM x\nENV A=1 PATH=/opt/x:$PATH\n"))
     assert run(f'{script}\nprintf %s "$A"', A="mine") == "mine"
-    again = f"{script}\nbash -c {json.dumps(script + 'printf %s $PATH').replace('$', chr(92) + '$')}"
+    inner = shlex.quote(f"{script}printf %s $PATH")
+    again = f"{script}bash -c {inner}"
     assert run(again).count("/opt/x") == 1
 
 

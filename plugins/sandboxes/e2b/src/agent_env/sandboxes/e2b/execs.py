@@ -25,7 +25,7 @@ _START_TIMEOUT = 30.0
 _GRACE = 5.0
 
 
-class _Output:
+class Output:
     """One output of a command, up to a limit; what is behind its end mark is not the command's."""
 
     def __init__(self, limit: int, nonce: str) -> None:
@@ -91,7 +91,7 @@ async def run(
     """
     nonce = secrets.token_hex(8)
     doing = f"sandbox {box.sandbox_id}: command {argv[0]!r}"
-    out, err = _Output(max_output, nonce), _Output(max_output, nonce)
+    out, err = Output(max_output, nonce), Output(max_output, nonce)
     handle: Any = None
     ended = False
     loop = asyncio.get_running_loop()
@@ -159,7 +159,7 @@ def _signal(code: int | None) -> int:
     return 128 - code if code < 0 else code
 
 
-async def _wait(handle: Any, out: _Output, err: _Output, timeout: float) -> bool:
+async def _wait(handle: Any, out: Output, err: Output, timeout: float) -> bool:
     """Wait for the command's end; False when it did not come in time."""
 
     async def marks() -> None:

@@ -37,7 +37,9 @@ class Agent:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """``exec`` runs a command, ``kill`` sends SIGKILL, ``listen`` leads a unix socket to a TCP port."""
         try:
-            request = json.loads(await reader.readline())
+            request = json.loads(await reader.readline() or b"null")
+            if request is None:
+                return
             if request["op"] == "exec":
                 await self._exec(request, writer)
             elif request["op"] == "kill":

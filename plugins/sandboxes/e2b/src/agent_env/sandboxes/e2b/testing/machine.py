@@ -135,7 +135,7 @@ class Machine:
         machine = cls(folder, process)
         try:
             async with asyncio.timeout(_START_S):
-                while not (folder / "s" / "agent").exists():
+                while not await machine.answers():
                     if process.returncode is not None:
                         raise RuntimeError(f"the stand-in's sandbox ended with {process.returncode}")
                     await asyncio.sleep(0.005)
@@ -143,6 +143,15 @@ class Machine:
             await machine.stop()
             raise
         return machine
+
+    async def answers(self) -> bool:
+        """Whether the agent listens."""
+        try:
+            _, writer = await asyncio.open_unix_connection(str(self._sockets / "agent"))
+        except OSError:
+            return False
+        writer.close()
+        return True
 
     async def stop(self) -> None:
         """End everything in it."""
