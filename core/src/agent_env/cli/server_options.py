@@ -21,7 +21,7 @@ def server_options(function: F) -> F:
             click.option(
                 "--reward",
                 metavar="SPEC",
-                help="A scoring step, a combiner such as weighted:a=0.7,b=0.3, or FILE.py:FUNCTION.",
+                help="A scoring step, a combiner such as weighted:a=0.7,b=0.3, or FILE.py:FUNCTION, package.module:FUNCTION.",
             ),
             click.option(
                 "--sandbox",
@@ -42,7 +42,11 @@ def server_options(function: F) -> F:
 
 
 def read_reward(text: str | None) -> Any:
-    """A reward as `build_app` takes it: a spec stays a string, FILE.py:FUNCTION and module:FUNCTION are loaded."""
+    """A reward as `build_app` takes it: a spec stays a string, FILE.py:FUNCTION and package.module:FUNCTION are loaded.
+
+    Raises:
+        UsageError: the file or module cannot be imported or has no such function.
+    """
     if text is not None and _names_function(text):
         from agent_env.testing.policies import load_function
 
@@ -52,7 +56,10 @@ def read_reward(text: str | None) -> Any:
 
 def _names_function(text: str) -> bool:
     where, colon, name = text.rpartition(":")
-    return bool(colon) and name.isidentifier() and (where.endswith(".py") or "." in where)
+    if not colon or not name.isidentifier():
+        return False
+    parts = where.split(".")  # a spec such as gate:a>0.5,then=b:c holds a point too, and is no module
+    return where.endswith(".py") or (len(parts) > 1 and all(part.isidentifier() for part in parts))
 
 
 def read_sandbox_options(pairs: tuple[str, ...], sandbox: str | None) -> dict[str, dict[str, str]]:
