@@ -32,9 +32,9 @@ log = logging.getLogger("agent_env.sandboxes.modal")
 _ATTEMPTS = 4
 _FIRST_WAIT = 0.5
 _MOST_WAIT = 20.0
-_LOST_WAITS = (0.0, 1.0, 3.0, 8.0)
+_LOST_WAITS = (0.0, 1.0, 3.0)
 _GRACE = 20.0
-_ABANDON_WAIT = 3.0
+_ABANDON_WAIT = 1.0
 
 
 @dataclass(slots=True)
@@ -67,6 +67,7 @@ class Creator:
         """A sandbox whose server answers, where it has one.
 
         Args:
+            spec: what to create.
             until: the loop's time at which the caller gives up; no attempt is begun that would wait beyond it.
 
         Raises:

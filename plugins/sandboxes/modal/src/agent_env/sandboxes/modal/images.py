@@ -149,7 +149,7 @@ async def _log_of(image: Any) -> str:
     lines: list[str] = []
     with suppress(Exception):
         async with asyncio.timeout(_LOG_DEADLINE):
-            async for entry in image.logs.tail(_LOG_ENTRIES):
+            async for entry in image.logs.tail.aio(_LOG_ENTRIES):
                 lines.append(str(entry.message))  # noqa: PERF401 - what came before a failure counts
     return "".join(lines).strip()
 

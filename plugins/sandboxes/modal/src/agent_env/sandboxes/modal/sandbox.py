@@ -166,7 +166,7 @@ class ModalSandbox(Sandbox):
             return ""
         try:
             async with asyncio.timeout(_LOG_DEADLINE):
-                pieces = [str(entry.message) async for entry in self._sdk.logs.tail(_LOG_ENTRIES)]
+                pieces = [str(entry.message) async for entry in self._sdk.logs.tail.aio(_LOG_ENTRIES)]
         except Exception as error:
             raise to_error(error, f"sandbox {self.id}: logs", self.id) from error
         data = "".join(pieces).encode()
