@@ -127,7 +127,8 @@ def plugin_names_agree(root: Path) -> Iterator[str]:
         expected = {folder.name: f"{leaf_of(folder)}.hooks"}
         if about["name"] != name:
             yield f"{folder.relative_to(root)}: the distribution is {about['name']}, expected {name}"
-        if about["entry-points"].get("agentenv") != expected:
+        given = {name.replace("-", "_"): value for name, value in about["entry-points"].get("agentenv", {}).items()}
+        if given != expected:
             yield f"{folder.relative_to(root)}: the entry points are {about['entry-points']}, expected {expected}"
         if "agentenv-core>=0.1,<0.2" not in about["dependencies"]:
             yield f"{folder.relative_to(root)}: it must depend on agentenv-core>=0.1,<0.2"

@@ -163,10 +163,11 @@ def test_tool_access_rules() -> None:
 def test_importing_the_sdk_loads_the_standard_library_only() -> None:
     code = (
         "import sys\n"
+        "before = set(sys.modules)\n"  # a machine's sitecustomize and its like
         "import agent_env.env.server\n"
         "import agent_env.env.app\n"
         "import asyncio, threading\n"
-        "others = {name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)\n"
+        "others = {name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)\n"
         "assert others <= {'agent_env', '__main__', '__mp_main__'} | {n for n in others if n.startswith('_')}, others\n"
         "assert 'agent_env.plugin' not in sys.modules\n"
         "assert threading.active_count() == 1\n"

@@ -42,6 +42,34 @@ def missing(scores: dict[str, float]) -> float:
     return scores["other"]
 
 
+async def missing_later(scores: dict[str, float]) -> float:
+    await asyncio.sleep(0)
+    return scores["other"]
+
+
+def mistaken(scores: dict[str, float]) -> float:
+    return scores["reply"] + "1"  # type: ignore[operator]  # pyright: ignore[reportOperatorIssue]
+
+
+def missing_when_right(scores: dict[str, float]) -> float:
+    return scores["other"] if scores["reply"] == 1.0 else 0.0
+
+
+def divides(scores: dict[str, float]) -> float:
+    return 1.0 / (scores["reply"] - 0.5)
+
+
+def needs_loud(scores: dict[str, float]) -> float:
+    return scores["loud"]
+
+
+def when_right(value: object) -> Callable[[dict[str, float]], object]:
+    def function(scores: dict[str, float]) -> object:
+        return value if scores["reply"] == 1.0 else 0.0
+
+    return function
+
+
 def constant(value: object) -> Callable[[dict[str, float]], object]:
     def function(scores: dict[str, float]) -> object:
         return value
@@ -70,6 +98,10 @@ class Sum(RewardCombiner):
 
     def __init__(self, needed: str = "") -> None:
         self._needed = [name for name in needed.split(",") if name]
+        if "broken" in self._needed:
+            raise ValueError("no number")
+        if "refused" in self._needed:
+            raise RewardError("write sum:a,b")
 
     def check(self, steps: Sequence[str]) -> Sequence[str]:
         return [f"it needs {name}" for name in self._needed if name not in steps]
@@ -135,7 +167,15 @@ def test_a_step_of_some_tasks_leaves_out_the_others(scored: Build, registry: Reg
         ("repyl", "no scoring step of the bundle (scoring steps: final, loud, reply)"),
         ("step:sum", "no task has a scoring step 'sum'; scoring steps: final, loud, reply"),
         ("reply", "write 'step:reply' or 'combiner:reply'"),
-        ("sum:absent,gone", "one.json: it needs absent"),
+        ("sum:absent,gone", "one.json: sum: it needs absent"),
+        ("sum:broken", "reward combiner 'sum': ValueError: no number"),
+        ("sum:refused", "sum: write sum:a,b"),
+        (missing, "reward function missing asks for the score of 'other'; the task's scoring steps: reply, loud"),
+        (missing_later, "asks for the score of 'other'"),
+        (mistaken, "TypeError"),
+        (constant(None), "gave None"),
+        (constant("1"), "gave '1'"),
+        (constant(True), "gave True"),
         (no_scores, "must take (scores) or (scores, episode)"),
         (three, "must take (scores) or (scores, episode)"),
         (7, "got int"),
@@ -156,7 +196,30 @@ def test_all_problems_are_listed(scored: Build, registry: Registry) -> None:
 def test_a_combiner_leaves_out_what_it_does_not_fit(scored: Build, registry: Registry) -> None:
     names, problems = served(scored, "sum:loud", registry)
     assert names == ["two", "whole"]
-    assert problems == ["tasks/one.json: it needs loud"]
+    assert problems == ["tasks/one.json: sum: it needs loud"]
+
+
+def test_a_function_leaves_out_the_tasks_that_its_trial_fails_on(scored: Build, registry: Registry) -> None:
+    names, problems = served(scored, needs_loud, registry)
+    assert names == ["two", "whole"]
+    assert problems == [
+        "tasks/one.json: reward function needs_loud asks for the score of 'loud'; the task's scoring steps: reply"
+    ]
+
+
+def test_a_trial_inside_a_running_loop(scored: Build, registry: Registry) -> None:
+    async def build() -> list[str]:
+        return served(scored, asynchronous, registry)[0]
+
+    assert asyncio.run(build()) == ["one", "two", "whole"]
+
+
+def test_what_may_come_of_the_trial_numbers_is_a_warning(
+    scored: Build, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert served(scored, divides, registry) == (["one", "two", "whole"], [])
+    assert "reward function divides: ZeroDivisionError" in caplog.text
+    assert "tried with every score at 0.5 (the task's scoring steps: reply" in caplog.text
 
 
 def reward_of(scored: Build, in_process: Any, reward: Any, registry: Registry, reply: str = "hello") -> Outcome:
@@ -200,12 +263,12 @@ def test_rewards(scored: Build, in_process: Any, registry: Registry, reward: Any
 @pytest.mark.parametrize(
     ("reward", "words"),
     [
-        (missing, "KeyError: 'other'"),
+        (missing_when_right, "KeyError: 'other'"),
         (constant(math.nan), "gave nan, not a finite number"),
         (constant(math.inf), "not a finite number"),
-        (constant(None), "gave None"),
-        (constant("1"), "gave '1'"),
-        (constant(True), "gave True"),
+        (when_right(None), "gave None"),
+        (when_right("1"), "gave '1'"),
+        (when_right(True), "gave True"),
     ],
 )
 def test_scores_that_make_no_reward_are_a_failure_with_the_scores_kept(

@@ -10,6 +10,8 @@ import pytest
 from agent_env.errors import NameClash, UnknownName
 from agent_env.plugin import CommandInfo, RewardInfo, SandboxInfo, hookimpl
 from agent_env.registry import Registry, default_registry, forget_default_registry
+from agent_env.registry.hints import hints
+from agent_env.registry.install import checkout_folder
 from agent_env.registry.kinds import KINDS
 
 Install = Callable[..., Path]
@@ -72,7 +74,8 @@ def test_an_unknown_name_says_what_is_there_and_what_was_meant() -> None:
     ("kind", "name", "package"),
     [
         ("sandbox", "modal", "agentenv-sandbox-modal"),
-        ("trainer", "nemo_gym", "agentenv-trainer-nemo-gym"),
+        ("trainer", "trl", "agentenv-trainer-trl"),
+        ("parser", "gpt_oss", "agentenv-parser-gpt-oss"),
         ("reward", "weighted", "agentenv-reward-basic"),
         ("reward", "gate", "agentenv-reward-gated"),
         ("parser", "qwen3_coder", "agentenv-parser-qwen"),
@@ -81,12 +84,34 @@ def test_an_unknown_name_says_what_is_there_and_what_was_meant() -> None:
 def test_one_of_ours_that_is_not_installed_says_how_to_install_it(kind: str, name: str, package: str) -> None:
     with pytest.raises(UnknownName) as caught:
         registry({}).load(kind, name)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    expected = f'unknown {kind} {name!r}; installed: none. It comes with another package: pip install "{package}".'
-    assert str(caught.value) == expected
+    folder = {"sandbox": "sandboxes", "trainer": "trainers", "reward": "rewards", "parser": "parsers"}[kind]
+    leaf = package.removeprefix(f"agentenv-{kind}-").replace("-", "_")
+    assert str(caught.value) == (
+        f'unknown {kind} {name!r}; installed: none. It comes with another package: pip install "{package}", '
+        f"or in a checkout of AgentEnv: pip install ./plugins/{folder}/{leaf}."
+    )
+    assert (Path(__file__).parents[3] / "plugins" / folder / leaf / "pyproject.toml").is_file()
+
+
+@pytest.mark.parametrize("kind", ["sandbox", "trainer", "parser"])
+def test_with_none_installed_an_unknown_name_says_what_there_is(kind: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        registry({}).load(kind, "xqzw")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert f"Packages that have one: agentenv-{kind}-" in str(caught.value)
+    assert "in a checkout of AgentEnv: pip install ./plugins/" in str(caught.value)
+
+
+def test_every_package_that_a_hint_names_is_in_the_checkout() -> None:
+    root = Path(__file__).parents[3]
+    for kind in KINDS:
+        for package in hints(kind).values():
+            place = checkout_folder(package)
+            assert place is not None
+            assert (root / place / "pyproject.toml").is_file(), package
 
 
 def test_a_misspelled_name_of_ours_says_both() -> None:
-    with pytest.raises(UnknownName, match=r"""Did you mean 'modal' \(pip install "agentenv-sandbox-modal"\)\?"""):
+    with pytest.raises(UnknownName, match=r"""Did you mean 'modal' \(pip install "agentenv-sandbox-modal", or in a"""):
         registry({}).info("sandbox", "modl")
 
 

@@ -8,12 +8,14 @@ import traceback
 from typing import TYPE_CHECKING, cast
 
 import click
-from agent_env.errors import AgentEnvError, UsageError
+from agent_env.errors import AgentEnvError, RewardError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERRUPTED = 130
+WRONG_USAGE = (UsageError, UnknownName, RewardError)
+"""What comes of an option or argument: a name that nobody provides and a reward that cannot work are among them."""
 
 
 def exit_code_of(error: BaseException, *, debug: bool) -> int | None:
@@ -38,7 +40,7 @@ def exit_code_of(error: BaseException, *, debug: bool) -> int | None:
         traceback.print_exception(error)
     for message in dict.fromkeys(map(_message, leaves)):
         print_error(message)
-    return 2 if all(isinstance(leaf, UsageError) for leaf in leaves) else 1
+    return 2 if all(isinstance(leaf, WRONG_USAGE) for leaf in leaves) else 1
 
 
 def print_error(message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agent_env.episode.reward_kinds import CallableReward, CombinerReward, DefaultReward, StepReward
+from agent_env.episode.reward_kinds import CallableReward, CombinerReward, DefaultReward, StepReward, named
 from agent_env.errors import AgentEnvError, Problem, RewardError
 from agent_env.plugin.reward import RewardCombiner
 
@@ -111,7 +111,12 @@ def _step(name: str, steps: set[str]) -> Reward:
 def _combiner(spec: str, registry: Registry) -> Reward:
     name, _, arguments = spec.partition(":")
     build = cast("Callable[[str], object]", registry.load("reward", name))
-    combiner = build(arguments)
+    try:
+        combiner = build(arguments)
+    except RewardError as error:
+        raise RewardError(named(name, str(error))) from error
+    except Exception as error:
+        raise RewardError(f"reward combiner {name!r}: {type(error).__name__}: {error}") from error
     if not isinstance(combiner, RewardCombiner):
         raise RewardError(f"reward combiner {name!r} made a {type(combiner).__name__}, not a RewardCombiner")
-    return CombinerReward(combiner)
+    return CombinerReward(combiner, name)

@@ -7,13 +7,18 @@ import math
 from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_env.episode.reward_trial import TRIAL_SCORE, NotANumber, Trial
 from agent_env.errors import RewardError
+from agent_env.plugin.reward import EpisodeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from agent_env.bundle import Bundle, Task, TaskTemplate
-    from agent_env.plugin.reward import EpisodeFacts, RewardCombiner
+    from agent_env.plugin.reward import RewardCombiner
+
+
+ASK = "--reward, in Python reward="
 
 
 class StepReward:
@@ -45,10 +50,9 @@ class DefaultReward:
         if final_step(template) is not None:
             return ()
         if not template.scoring_steps:
-            return ("the task has no scoring step, so no reward: add a verifier or give reward=",)
-        return (
-            f"several steps score the task ({_scores(template)}): add one final aggregate_verifiers or give reward=",
-        )
+            return (f"the task has no scoring step, so no reward: add a verifier or give a reward ({ASK})",)
+        many = f"several steps score the task ({_scores(template)})"
+        return (f"{many}: add one final aggregate_verifiers or give a reward ({ASK})",)
 
     async def of(self, task: Task, scores: Mapping[str, float], facts: EpisodeFacts) -> float:
         """The score of the task's step."""
@@ -75,19 +79,31 @@ def final_step(template: TaskTemplate) -> str | None:
 
 
 class CombinerReward:
-    """A plugin's combiner."""
+    """A plugin's combiner.
 
-    def __init__(self, combiner: RewardCombiner) -> None:
+    Args:
+        combiner: it.
+        name: its name, for messages; `None` = that of its class.
+    """
+
+    def __init__(self, combiner: RewardCombiner, name: str | None = None) -> None:
         self._combiner = combiner
+        self._name = name or type(combiner).__name__
 
     def misfit(self, template: TaskTemplate) -> Sequence[str]:
         """What the combiner says."""
-        return tuple(self._combiner.check(template.scoring_steps))
+        try:
+            problems = tuple(self._combiner.check(template.scoring_steps))
+        except RewardError as error:
+            problems = (str(error),)
+        except Exception as error:
+            raise RewardError(f"reward combiner {self._name}: {type(error).__name__}: {error}") from error
+        return tuple(named(self._name, problem) for problem in problems)
 
     async def of(self, task: Task, scores: Mapping[str, float], facts: EpisodeFacts) -> float:
         """What the combiner makes of the scores."""
         del task
-        what = f"reward combiner {type(self._combiner).__name__}"
+        what = f"reward combiner {self._name}"
         try:
             value: object = self._combiner.combine(scores, facts)
         except RewardError:
@@ -97,6 +113,11 @@ class CombinerReward:
         return check_reward(value, what)
 
 
+def named(combiner: str, message: str) -> str:
+    """What a combiner says, with its name before it."""
+    return message if message.startswith((combiner, f"'{combiner}'")) else f"{combiner}: {message}"
+
+
 class CallableReward:
     """A function of the user's."""
 
@@ -104,15 +125,21 @@ class CallableReward:
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
         self._positional, self._keyword = _takes_facts(function, self._name)
+        self._trial = Trial(self._name)
 
     def misfit(self, template: TaskTemplate) -> Sequence[str]:
-        """Nothing is known of a function before it is called."""
-        del template
-        return ()
+        """What a trial call says, with every score at 0.5."""
+        steps = template.scoring_steps
+        facts = EpisodeFacts(task_id=template.id, turns=1, tool_calls=1, seconds=1.0)
+        problem = self._trial.problem(lambda: self._call(dict.fromkeys(steps, TRIAL_SCORE), facts), steps)
+        return () if problem is None else (problem,)
 
     async def of(self, task: Task, scores: Mapping[str, float], facts: EpisodeFacts) -> float:
         """What the function makes of the scores."""
         del task
+        return await self._call(scores, facts)
+
+    async def _call(self, scores: Mapping[str, float], facts: EpisodeFacts) -> float:
         what = f"reward function {self._name}"
         try:
             if self._positional:
@@ -153,7 +180,9 @@ def check_reward(value: object, what: str) -> float:
     Raises:
         RewardError: it is not a finite number.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)):
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise NotANumber(f"{what} gave {value!r}, not a finite number")
+    if not math.isfinite(float(value)):
         raise RewardError(f"{what} gave {value!r}, not a finite number")
     return float(value)
 

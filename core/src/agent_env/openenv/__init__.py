@@ -15,7 +15,11 @@ __all__ = ["build_app"]
 
 def __getattr__(name: str) -> object:
     if name == "build_app":
-        from agent_env.openenv.app import build_app
+        try:
+            from agent_env.openenv.app import build_app
+        except ModuleNotFoundError as error:
+            from agent_env.openenv.extra import without_server
 
+            raise without_server(error) from error
         return build_app
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,9 +19,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import uvicorn
 from agent_env.errors import AgentEnvError, UsageError
+from agent_env.openenv.extra import without_server
 from agent_env.openenv.security import is_loopback, warn_if_open
+
+try:
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise without_server(error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator

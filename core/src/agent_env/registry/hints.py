@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _SAME: Final[dict[Kind, tuple[str, ...]]] = {
     "sandbox": ("process", "docker", "e2b", "modal", "daytona"),
-    "trainer": ("miles", "trl", "verifiers", "skyrl", "verl", "nemo_gym"),
+    "trainer": ("miles", "trl"),
 }
 _MORE: Final[dict[Kind, dict[str, tuple[str, ...]]]] = {
     "reward": {

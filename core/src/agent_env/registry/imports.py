@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from agent_env.errors import PluginLoadError
+from agent_env.registry.install import install_command
 from agent_env.registry.sources import normalized
 from agent_env.registry.text import reason_of
 
@@ -56,7 +57,7 @@ def why(error: BaseException, source: Source, module: str = "") -> str:
     top = missing.partition(".")[0]
     if top in {*own, "agent_env"}:
         return f"there is no module {missing!r} in this environment (entry point {source.entry_point!r})"
-    return f'it needs the package {top!r}, which is not installed: pip install "{_wanted(top, source)}"'
+    return f"it needs the package {top!r}, which is not installed: {install_command(_wanted(top, source))}"
 
 
 def _wanted(module: str, source: Source) -> str:

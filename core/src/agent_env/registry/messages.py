@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_env.registry.hints import hints
+from agent_env.registry.install import install_command
 from agent_env.registry.sources import normalized
 from agent_env.registry.switches import DISABLE
 from agent_env.registry.text import near
@@ -41,12 +42,15 @@ def unknown_message(kind: Kind, name: str, catalog: Catalog, names: Sequence[str
     }
     ours = {known: package for known, package in hints(kind).items() if package not in present}
     if name in ours:
-        parts.append(f'It comes with another package: pip install "{ours[name]}".')
+        parts.append(f"It comes with another package: {install_command(ours[name])}.")
     else:
         guess = near(name, [*names, *(known for known in ours if known not in names)])
         if guess is not None:
-            where = "" if guess in names else f' (pip install "{ours[guess]}")'
+            where = "" if guess in names else f" ({install_command(ours[guess])})"
             parts.append(f"Did you mean {guess!r}{where}?")
+        elif not names and not present and ours:
+            packages = dict.fromkeys(ours.values())
+            parts.append(f"Packages that have one: {', '.join(packages)}; {install_command(next(iter(packages)))}.")
     failed = (f"{fault.source.label} ({fault.source.entry_point}): {fault.reason}" for fault in broken)
     off = (f"{source.label} ({source.entry_point}): {reason}" for source, reason in catalog.off)
     return "\n".join(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import click
-from agent_env.errors import AgentEnvError
+from agent_env.errors import AgentEnvError, UsageError
 from agent_env.plugin.trainer import RowSettings
 from agent_env.rollout.rows import show_progress
 from agent_env.training.miles.adapter import MilesAdapter
@@ -53,7 +53,7 @@ def main(
             files = asyncio.run(MilesAdapter().write_rows(url, out, settings, progress=progress))
     except AgentEnvError as error:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
     click.echo(f"wrote {', '.join(file.name for file in files)} to {out}")
 
 
