@@ -101,6 +101,15 @@ def test_with_none_installed_an_unknown_name_says_what_there_is(kind: str) -> No
     assert "in a checkout of AgentEnv: pip install ./plugins/" in str(caught.value)
 
 
+def test_the_hints_know_what_our_distributions_offer() -> None:
+    offered = [row for row in default_registry().report() if row.distribution.startswith("agentenv-")]
+    for kind in ("sandbox", "trainer", "reward", "parser"):
+        known = hints(kind)
+        for row in offered:
+            if row.kind == kind:
+                assert known.get(row.name) == row.distribution, row.name
+
+
 def test_every_package_that_a_hint_names_is_in_the_checkout() -> None:
     root = Path(__file__).parents[3]
     for kind in KINDS:

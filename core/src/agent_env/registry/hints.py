@@ -12,6 +12,7 @@ _SAME: Final[dict[Kind, tuple[str, ...]]] = {
     "trainer": ("miles", "trl"),
 }
 _MORE: Final[dict[Kind, dict[str, tuple[str, ...]]]] = {
+    "sandbox": {"e2b": ("aenv",)},
     "reward": {
         "basic": ("mean", "min", "max", "product", "weighted"),
         "gated": ("gate", "penalized", "clip"),
@@ -21,11 +22,15 @@ _MORE: Final[dict[Kind, dict[str, tuple[str, ...]]]] = {
         "llama": ("llama3_json", "pythonic"),
         "mistral": ("mistral",),
         "deepseek": ("deepseek_v3", "deepseek_v31", "deepseek_v32"),
-        "kimi": ("kimi",),
-        "glm": ("glm",),
-        "minimax": ("minimax",),
+        "kimi": ("kimi_k2",),
+        "glm": ("glm45",),
+        "minimax": ("minimax_m2",),
         "gpt_oss": ("gpt_oss",),
-        "sglang": ("sglang",),
+        "sglang": (
+            *("sglang_deepseekv3", "sglang_deepseekv31", "sglang_deepseekv32", "sglang_glm45", "sglang_gpt_oss"),
+            *("sglang_hermes", "sglang_kimi_k2", "sglang_llama3", "sglang_minimax_m2", "sglang_mistral"),
+            *("sglang_pythonic", "sglang_qwen25", "sglang_qwen3_coder", "sglang_step3"),
+        ),
     },
 }
 
