@@ -68,6 +68,7 @@ def test_agentenv_toml_stands_above_the_dockerfile(tmp_path: Path) -> None:
         ("[process]\ncommand = []\n", "command must be a non-empty list"),
         ("[process]\nprefork = 1\n", "prefork must be true or false"),
         ("process = 1\n", "must be a table"),
+        ("port = 1\n", "unknown table or key 'port'"),
         ("[process\n", "is no TOML"),
         ("", "neither .* nor a CMD"),
     ],
@@ -76,6 +77,11 @@ def test_what_is_wrong_is_said(tmp_path: Path, toml: str, words: str) -> None:
     (tmp_path / "agentenv.toml").write_text(toml)
     with pytest.raises(SandboxUnsupported, match=f"(?s)env '{tmp_path.name}'.*{words}"):
         read_settings(tmp_path)
+
+
+def test_tables_of_other_providers_are_theirs(tmp_path: Path) -> None:
+    (tmp_path / "agentenv.toml").write_text("[docker]\nread_only = true\n[process]\ncommand = ['python', 'a.py']\n")
+    assert read_settings(tmp_path).command == ("python", "a.py")
 
 
 def test_the_module_to_fork() -> None:

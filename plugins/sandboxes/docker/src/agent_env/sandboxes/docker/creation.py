@@ -32,6 +32,7 @@ T = TypeVar("T")
 _LOST_WAITS = (0.5, 2.0, 5.0)
 _MOST_ATTEMPTS = 6
 _IDLE_LOOK_S = 0.3
+_BOOT_S = 10.0
 Network = Literal["none", "open", "host"]
 
 
@@ -154,15 +155,24 @@ class Creator:
                 await asyncio.to_thread(state.new_folder, self._root, create_id)
                 ticket.folder = True
             container, made_labels = await self._start(ticket, spec, facts, about, network)
-        found = labels.read(container, made_labels, (), "running")
-        if found is None:
-            raise SandboxUnsupported(f"{spec.label}: the engine lost the labels", provider=NAME)
-        if not spec.serves:
-            await self._idles(spec, facts, found.id)
-            return Made(found, facts, read_only, None, None)
-        reach = ticket.reach = Reach(self._engine, found.id, about, str(self._root / create_id / "t"))
-        endpoint = await wait_ready(self._engine, found.id, reach, spec)
-        return Made(found, facts, read_only, endpoint, reach)
+            found = labels.read(container, made_labels, (), "running")
+            if found is None:
+                raise SandboxUnsupported(f"{spec.label}: the engine lost the labels", provider=NAME)
+            if not spec.serves:
+                await self._idles(spec, facts, found.id)
+                return Made(found, facts, read_only, None, None)
+            reach = ticket.reach = Reach(self._engine, found.id, about, str(self._root / create_id / "t"))
+            ready = asyncio.create_task(wait_ready(self._engine, found.id, reach, spec), name="docker ready")
+            try:
+                # Hundreds of interpreters that start at the same time keep each other from ever being ready.
+                await asyncio.wait([ready], timeout=_BOOT_S)
+            except asyncio.CancelledError:
+                ready.cancel()
+                raise
+        try:
+            return Made(found, facts, read_only, await ready, reach)
+        finally:
+            ready.cancel()
 
     async def _start(
         self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, about: About, network: Network

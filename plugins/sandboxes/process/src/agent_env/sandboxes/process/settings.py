@@ -77,8 +77,9 @@ def _process_table(path: Path, name: str) -> dict[str, Any]:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _wrong(name, f"is no TOML: {error}") from error
-    for key in document:
-        if key != "process":
+    for key, value in document.items():
+        # Another table is another provider's, unless it looks like a slip of the pen.
+        if key != "process" and (not isinstance(value, dict) or difflib.get_close_matches(key, ["process"], 1)):
             raise _unknown(name, f"table or key {key!r}", key, ("process",))
     table: object = document.get("process", {})
     if not isinstance(table, dict):
