@@ -21,7 +21,7 @@ def server_options(function: F) -> F:
             click.option(
                 "--reward",
                 metavar="SPEC",
-                help="A scoring step, a combiner such as weighted:a=0.7,b=0.3, or FILE.py:FUNCTION, package.module:FUNCTION.",
+                help="A scoring step, a combiner (weighted:a=0.7,b=0.3), or FILE.py:FUNCTION, package.module:FUNCTION.",
             ),
             click.option(
                 "--sandbox",
