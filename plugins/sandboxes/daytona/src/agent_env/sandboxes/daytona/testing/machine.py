@@ -88,10 +88,19 @@ class Machine:
             *argv, env=self._env, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )
         async with asyncio.timeout(_START_S):
-            while not os.path.exists(self.socket):  # noqa: ASYNC240, PTH110
+            while not await self._answers():
                 if self._process.returncode is not None:
                     raise RuntimeError(f"the stand-in machine ended with {self._process.returncode}")
                 await asyncio.sleep(0.01)
+
+    async def _answers(self) -> bool:
+        """Whether its agent listens: its socket is there a little earlier."""
+        try:
+            _, writer = await self.connect()
+        except OSError:
+            return False
+        writer.close()
+        return True
 
     async def stop(self) -> None:
         """End it with all that runs in it."""
