@@ -74,6 +74,20 @@ def test_a_sandbox_that_the_service_ended_is_gone(
     asyncio.run(go())
 
 
+def test_a_command_whose_sandbox_ends_says_so(
+    standin: StandIn, env: BuildContext, options: Callable[..., Options]
+) -> None:
+    async def go() -> None:
+        async with E2BProvider(**options()) as provider, await provider.create(idle(env)) as box:
+            running = asyncio.create_task(box.exec(["sleep", "60"], timeout=50))
+            await asyncio.sleep(0.5)
+            assert await asyncio.to_thread(standin.end, box.id)
+            with pytest.raises(SandboxGone):
+                await running
+
+    asyncio.run(go())
+
+
 def test_a_longer_life_than_the_account_allows_is_refused(env: BuildContext, options: Callable[..., Options]) -> None:
     async def go() -> None:
         async with E2BProvider(**options(max_ttl_s="3600")) as provider:

@@ -73,7 +73,10 @@ class Client:
         except Exception as error:
             if getattr(error, "status_code", None) == 405:
                 raise too_old(self.service, "connects to sandboxes with POST /v2/sandboxes/ID/connect") from error
-            raise to_error(error, f"sandbox {sandbox_id}: connect", self.service, sandbox_id) from error
+            mapped = to_error(error, f"sandbox {sandbox_id}: connect", self.service, sandbox_id)
+            if isinstance(mapped, SandboxNotFound) and await self.info(sandbox_id) is not None:
+                raise too_old(self.service, "connects to sandboxes with POST /v2/sandboxes/ID/connect") from error
+            raise mapped from error
         return box
 
     async def info(self, sandbox_id: str) -> Found | None:

@@ -217,14 +217,14 @@ class Creator:
         if error is None:
             await self.end(ticket.request.result().sandbox_id)
         elif self._may_have_committed(error):
-            for delay in _LOST_WAITS:
-                try:
-                    if await self._end_by_create_id(ticket.create_id) and self._client.service.idempotent:
-                        return
-                except SandboxError as again:
-                    log.debug("looking for what create %s made: %s", ticket.create_id, again)
-                await asyncio.sleep(delay)
-            await self._end_by_create_id(ticket.create_id)
+            if not await self._end_by_create_id(ticket.create_id):
+                # It may be made yet; nobody has to wait for that but the provider's end.
+                self._tasks.start(self._look_again(ticket.create_id), f"e2b look for {ticket.create_id}")
+
+    async def _look_again(self, create_id: str) -> None:
+        for delay in _LOST_WAITS:
+            await asyncio.sleep(delay)
+            await self._end_by_create_id(create_id)
 
     def _may_have_committed(self, error: BaseException) -> bool:
         """Whether a create that failed like this can have made a sandbox all the same."""
@@ -234,9 +234,13 @@ class Creator:
         return isinstance(mapped, SandboxTimeout | SandboxUnavailable) or type(mapped) is SandboxError
 
     async def _end_by_create_id(self, create_id: str) -> bool:
-        found = [one async for one in self._client.list({labels.MARK: self._name, labels.CREATE_ID: create_id})]
-        for one in found:
-            await self.end(one.id)
+        try:
+            found = [one async for one in self._client.list({labels.MARK: self._name, labels.CREATE_ID: create_id})]
+            for one in found:
+                await self.end(one.id)
+        except SandboxError as error:
+            log.debug("looking for what create %s made: %s", create_id, error)
+            return False
         return bool(found)
 
     async def end(self, sandbox_id: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,7 @@ async def run(
             # The service's own deadline comes after ours: it would cut the connection and leave the command running.
             timeout=timeout + _GRACE + _KILL_TIMEOUT,
             request_timeout=min(timeout + _GRACE, _START_TIMEOUT),
-            retain_output=False,
+            **_streaming(box),
         )
         ended = await _wait(handle, out, err, deadline - loop.time())
         if not ended:
@@ -141,6 +142,12 @@ async def run(
         stderr=err.text,
         truncated=out.truncated or err.truncated,
     )
+
+
+def _streaming(box: SdkSandbox) -> dict[str, Any]:
+    """Options that keep the SDK from collecting what we collect; SDKs before 2.50 have none."""
+    knows = "retain_output" in inspect.signature(box.commands.run).parameters
+    return {"retain_output": False} if knows else {}
 
 
 def _exit_code(handle: Any) -> int | None:

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _QUOTA = ("maximum number of", "concurrent", "quota", "sandbox limit", "limit of sandboxes")
 
 
+def is_sdk_error(error: BaseException, *names: str) -> bool:
+    """Whether it is an SDK's error of one of these classes; older SDKs lack some of them."""
+    kinds = (getattr(sdk().errors, name, None) for name in names)
+    return isinstance(error, tuple(kind for kind in kinds if kind is not None))
+
+
 def to_error(error: Exception, doing: str, service: Service, sandbox_id: str | None = None) -> SandboxError:
     """The contract's error for what the SDK raised; ``doing`` says what was tried.
 
@@ -32,25 +38,25 @@ def to_error(error: Exception, doing: str, service: Service, sandbox_id: str | N
     """
     if isinstance(error, SandboxError):
         return error
-    it, name = sdk().errors, service.name
+    name = service.name
     text = f"{doing}: {text_of(error)}"
-    if isinstance(error, it.SandboxNotRunningException):
+    if is_sdk_error(error, "SandboxNotRunningException"):
         return SandboxGone(text, provider=name, sandbox_id=sandbox_id)
-    if isinstance(error, it.SandboxUnreachableException | it.ServiceBusyException):
+    if is_sdk_error(error, "SandboxUnreachableException", "ServiceBusyException"):
         return SandboxUnavailable(text, provider=name, sandbox_id=sandbox_id)
-    if isinstance(error, it.TimeoutException | TimeoutError | sdk().httpx.TimeoutException):
+    if is_sdk_error(error, "TimeoutException") or isinstance(error, TimeoutError | sdk().httpx.TimeoutException):
         return SandboxTimeout(text, provider=name, sandbox_id=sandbox_id)
-    if isinstance(error, it.AuthenticationException):
+    if is_sdk_error(error, "AuthenticationException"):
         return SandboxAuthFailed(f"{text} ({service.key_hint})", provider=name, sandbox_id=sandbox_id)
-    if isinstance(error, it.RateLimitException):
+    if is_sdk_error(error, "RateLimitException"):
         if is_quota(text):
             return QuotaExceeded(text, provider=name, sandbox_id=sandbox_id)
         return RateLimited(text, provider=name)
-    if isinstance(error, it.SandboxNotFoundException):
+    if is_sdk_error(error, "SandboxNotFoundException"):
         return SandboxNotFound(text, provider=name, sandbox_id=sandbox_id)
-    if isinstance(error, it.BuildException):
+    if is_sdk_error(error, "BuildException"):
         return BuildFailed(text, provider=name)
-    if isinstance(error, it.SandboxException):
+    if is_sdk_error(error, "SandboxException"):
         return _by_status(error, text, service, sandbox_id)
     if isinstance(error, sdk().httpx.HTTPError | OSError):
         return SandboxUnavailable(f"{text} (is {service.address} right?)", provider=name, sandbox_id=sandbox_id)
@@ -80,7 +86,8 @@ def is_quota(text: str) -> bool:
 def too_old(service: Service, what: str = "creates sandboxes with POST /v2/sandboxes") -> SandboxUnsupported:
     """The server does not know a route of this SDK."""
     return SandboxUnsupported(
-        f"the server at {service.address} is too old for the installed E2B SDK, which {what} (it answered 405): "
+        f"the server at {service.address} is too old for the installed E2B SDK, which {what}, a route that it "
+        "does not know: "
         "upgrade the server to a version that has this route, or, until then, install an older SDK into this "
         "environment: pip install --force-reinstall 'e2b<2.50'",
         provider=service.name,

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from agent_env.errors import SandboxError
 from agent_env.sandboxes.e2b import scripts
 from agent_env.sandboxes.e2b.execs import shell
-from agent_env.sandboxes.e2b.failures import to_error
+from agent_env.sandboxes.e2b.failures import is_sdk_error, to_error
 from agent_env.sandboxes.e2b.sdk import sdk
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ async def fetch(box: SdkSandbox, service: Service, path: str, target: IO[bytes],
                         raise ValueError(f"{path} is larger than {max_bytes} bytes")
                     await asyncio.to_thread(target.write, piece)
             finally:
-                await reader.aclose()
+                close = getattr(reader, "aclose", None)
+                if close is not None:
+                    await close()
     except ValueError:
         raise
     except it.errors.NotFoundException as error:
-        if isinstance(error, it.errors.SandboxNotFoundException):
+        if is_sdk_error(error, "SandboxNotFoundException"):
             raise to_error(error, f"file {path}", service, box.sandbox_id) from error
         raise FileNotFoundError(2, "No such file in the sandbox", path) from error
     except it.errors.InvalidArgumentException as error:

@@ -13,6 +13,7 @@ import tarfile
 from typing import TYPE_CHECKING, cast
 
 from agent_env.errors import SandboxUnsupported
+from agent_env.plugin.building.ignore import Ignore
 from agent_env.sandboxes.e2b import dockerfile as dockerfiles
 
 if TYPE_CHECKING:
@@ -66,17 +67,14 @@ def _unpack(folder: Path, title: str, provider: str) -> list[str]:
 
 
 def _pack(folder: Path) -> bytes:
-    from e2b_dockerfile_utils import PatternMatcher
-
-    rules = (folder / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    matcher = PatternMatcher([rule.strip() for rule in rules if rule.strip() and not rule.startswith("#")])
+    ignored = Ignore((folder / ".dockerignore").read_text(encoding="utf-8"))
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if path.is_dir() and not path.is_symlink():
                 continue
-            if not matcher.matches(name):
+            if not ignored(name):
                 tar.add(path, arcname=name, recursive=False, filter=_anonymous)
     return buffer.getvalue()
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
-from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
+from agent_env.errors import SandboxError, SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider
 from agent_env.sandboxes.e2b import labels as marks
 from agent_env.sandboxes.e2b.client import Client
@@ -198,8 +198,13 @@ class E2BProviderBase(SandboxProvider):
 
     async def _end(self, box: E2BSandbox) -> None:
         creator, _ = await self._opened()
-        async with self._ends:
-            await creator.end(box.id)
+        try:
+            async with self._ends:
+                await creator.end(box.id)
+        except SandboxError as error:
+            log.warning("sandbox %s did not end and is left to its lease: %s", box.id, error)
+            self._keep.discard(box)
+            raise
         box.closed = True
         self._keep.discard(box)
 

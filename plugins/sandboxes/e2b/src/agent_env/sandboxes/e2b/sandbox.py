@@ -7,7 +7,14 @@ import posixpath
 import time
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from agent_env.errors import SandboxAuthFailed, SandboxError, SandboxGone, SandboxNotFound, SandboxUnsupported
+from agent_env.errors import (
+    SandboxAuthFailed,
+    SandboxError,
+    SandboxGone,
+    SandboxNotFound,
+    SandboxUnavailable,
+    SandboxUnsupported,
+)
 from agent_env.plugin.sandbox import Endpoint, ExecResult, Sandbox
 from agent_env.sandboxes.e2b import execs, files, readiness
 
@@ -67,7 +74,16 @@ class E2BSandbox(Sandbox):
             await self._connect()
             return await work(self._box)
         except SandboxNotFound as error:
-            raise SandboxGone(str(error), provider=self._service.name, sandbox_id=self.id) from error
+            raise self._gone(error) from error
+        except SandboxError as error:
+            # A connection that broke does not say why.
+            lost = type(error) is SandboxError or isinstance(error, SandboxUnavailable)
+            if lost and await self._provider.client.info(self.id) is None:
+                raise self._gone(error) from error
+            raise
+
+    def _gone(self, error: SandboxError) -> SandboxGone:
+        return SandboxGone(str(error), provider=self._service.name, sandbox_id=self.id)
 
     async def _connect(self) -> None:
         self._box = await self._provider.client.connect(self.id)

@@ -1,4 +1,4 @@
-"""The stand-in's API for sandboxes and templates."""
+"""The stand-in's API for sandboxes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from agent_env.sandboxes.e2b.testing.builds import Template, build
+from agent_env.sandboxes.e2b.testing.answers import Dropped, refused
 from agent_env.sandboxes.e2b.testing.machine import Machine
 from agent_env.sandboxes.e2b.testing.state import Box
+from agent_env.sandboxes.e2b.testing.templates import Builds
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -19,27 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from agent_env.sandboxes.e2b.testing.builds import Template
     from agent_env.sandboxes.e2b.testing.faults import Fault, Faults
     from starlette.requests import Request
 
     Handler = Callable[[Request], Awaitable[Response]]
 
 
-class Dropped(Response):
-    """A connection that ends in the middle of an answer."""
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        del scope, receive
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
-
-
-def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """An error as the service words it."""
-    return JSONResponse({"code": status, "message": message}, status, headers)
-
-
 class Control:
-    """Sandboxes and templates.
+    """Sandboxes, and whose requests are heard.
 
     Args:
         folder: where templates are kept.
@@ -52,17 +41,19 @@ class Control:
     def __init__(self, folder: Path, keys: set[str], faults: Faults, *, quota: int, idempotent: bool) -> None:
         self.faults = faults
         self.boxes: dict[str, Box] = {}
-        self.templates: dict[str, Template] = {}
-        self.uploads: dict[str, bytes] = {}
+        self.builds = Builds(folder, faults)
         self.requests: list[tuple[str, str]] = []
         self.created = 0
-        self.url = ""
-        self._folder = folder
         self._keys = keys
         self._quota = quota
         self._idempotent = idempotent
         self._under_way: dict[str, asyncio.Task[Box | Response]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def templates(self) -> dict[str, Template]:
+        """The templates, by id."""
+        return self.builds.templates
 
     def routes(self) -> list[Route]:
         """All routes."""
@@ -74,13 +65,8 @@ class Control:
             Route("/sandboxes/{id}", self._guarded("kill", self.kill), methods=["DELETE"]),
             Route("/sandboxes/{id}/timeout", self._guarded("timeout", self.timeout), methods=["POST"]),
             Route("/v2/sandboxes/{id}/connect", self._guarded("connect", self.connect), methods=["POST"]),
-            Route("/v3/templates", self._guarded("build", self.new_template), methods=["POST"]),
-            Route("/templates/aliases/{alias}", self._guarded("alias", self.alias), methods=["GET"]),
-            Route("/templates/{id}", self._guarded("template", self.template), methods=["GET"]),
-            Route("/templates/{id}/files/{hash}", self._guarded("upload", self.upload_link), methods=["GET"]),
-            Route("/uploads/{hash}", self.upload, methods=["PUT"]),
-            Route("/v2/templates/{id}/builds/{build}", self._guarded("trigger", self.trigger), methods=["POST"]),
-            Route("/templates/{id}/builds/{build}/status", self._guarded("status", self.status), methods=["GET"]),
+            Route("/sandboxes/{id}/connect", self._guarded("connect", self.connect), methods=["POST"]),
+            *self.builds.routes(self._guarded),
         ]
 
     def _guarded(self, route: str, handler: Handler) -> Handler:
@@ -117,6 +103,7 @@ class Control:
 
     async def close(self) -> None:
         """End everything."""
+        await self.builds.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         for box_id in list(self.boxes):
@@ -145,7 +132,7 @@ class Control:
         return JSONResponse(made.created(traffic=not self.faults.no_traffic_token), 201)
 
     async def _create(self, body: dict[str, Any], key: str | None) -> Box | Response:
-        template = self._template(body["templateID"])
+        template = self.builds.find(body["templateID"])
         if template is None:
             return refused(404, f"template '{body['templateID']}' not found")
         if template.status != "ready":
@@ -230,107 +217,3 @@ class Control:
         if time.time() + seconds > box.end_at:
             self._set_timer(box, seconds)
         return JSONResponse(box.created(traffic=not self.faults.no_traffic_token))
-
-    # -- templates ----------------------------------------------------------------------------------------------------
-
-    def _template(self, name: str) -> Template | None:
-        return next((one for one in self.templates.values() if name in {one.id, one.name}), None)
-
-    async def new_template(self, request: Request) -> Response:
-        """POST /v3/templates."""
-        body = await request.json()
-        template = self._template(body["name"])
-        if template is None:
-            number = secrets.token_hex(8)
-            root = self._folder / number
-            template = Template(number, body["name"], root, body.get("cpuCount") or 2, body.get("memoryMB") or 512)
-            self.templates[number] = template
-        template.build_id, template.status, template.logs = secrets.token_hex(8), "waiting", []
-        answer = {
-            "templateID": template.id,
-            "buildID": template.build_id,
-            "public": False,
-            "names": [template.name],
-            "tags": [],
-            "aliases": [template.name],
-        }
-        return JSONResponse(answer, 202)
-
-    async def alias(self, request: Request) -> Response:
-        """GET /templates/aliases/ALIAS."""
-        template = self._template(request.path_params["alias"])
-        if template is None:
-            return refused(404, "template not found")
-        return JSONResponse({"templateID": template.id, "public": False})
-
-    async def template(self, request: Request) -> Response:
-        """GET /templates/ID."""
-        one = self._template(request.path_params["id"])
-        if one is None:
-            return refused(404, "template not found")
-        moment = "2026-01-01T00:00:00Z"
-        built = {
-            "buildID": f"00000000-0000-4000-8000-{one.build_id[:12]}",
-            "status": one.status,
-            "createdAt": moment,
-            "updatedAt": moment,
-            "cpuCount": one.cpu,
-            "memoryMB": one.memory_mb,
-        }
-        answer = {
-            "templateID": one.id,
-            "public": False,
-            "aliases": [one.name],
-            "names": [one.name],
-            "createdAt": moment,
-            "updatedAt": moment,
-            "lastSpawnedAt": None,
-            "spawnCount": 0,
-            "builds": [built],
-        }
-        return JSONResponse(answer)
-
-    async def upload_link(self, request: Request) -> Response:
-        """GET /templates/ID/files/HASH."""
-        if self.faults.no_uploads:
-            return Response(status_code=404)
-        digest = request.path_params["hash"]
-        present = digest in self.uploads
-        return JSONResponse({"present": present, "url": f"{self.url}/uploads/{digest}"}, 201)
-
-    async def upload(self, request: Request) -> Response:
-        """PUT to the link."""
-        self.uploads[request.path_params["hash"]] = await request.body()
-        return Response()
-
-    async def trigger(self, request: Request) -> Response:
-        """POST /v2/templates/ID/builds/BUILD."""
-        one = self._template(request.path_params["id"])
-        if one is None:
-            return refused(404, "template not found")
-        body = await request.json()
-        one.status = "building"
-        self._keep(asyncio.to_thread(build, one, body, self.uploads))
-        return Response(status_code=202)
-
-    async def status(self, request: Request) -> Response:
-        """GET /templates/ID/builds/BUILD/status."""
-        one = self._template(request.path_params["id"])
-        if one is None:
-            return refused(404, "template not found")
-        start = int(request.query_params.get("logsOffset") or 0)
-        status = one.status
-        entries = [
-            {"timestamp": "2026-01-01T00:00:00Z", "message": line, "level": "info"}
-            for line in one.logs[start : start + 100]
-        ]
-        answer: dict[str, Any] = {
-            "logs": [],
-            "logEntries": entries,
-            "templateID": one.id,
-            "buildID": one.build_id,
-            "status": status,
-        }
-        if one.reason is not None:
-            answer["reason"] = {"message": one.reason}
-        return JSONResponse(answer)

@@ -106,7 +106,7 @@ class StandIn:
         self._server = uvicorn.Server(config)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
-            self.url = self.control.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            self.url = self.control.builds.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             self._ready.set()
             await self._server.serve([listener])
 
