@@ -216,10 +216,9 @@ class Creator:
             error = ticket.request.exception()
         if error is None:
             await self.end(ticket.request.result().sandbox_id)
-        elif self._may_have_committed(error):
-            if not await self._end_by_create_id(ticket.create_id):
-                # It may be made yet; nobody has to wait for that but the provider's end.
-                self._tasks.start(self._look_again(ticket.create_id), f"e2b look for {ticket.create_id}")
+        elif self._may_have_committed(error) and not await self._end_by_create_id(ticket.create_id):
+            # It may be made yet; nobody has to wait for that but the provider's end.
+            self._tasks.start(self._look_again(ticket.create_id), f"e2b look for {ticket.create_id}")
 
     async def _look_again(self, create_id: str) -> None:
         for delay in _LOST_WAITS:
