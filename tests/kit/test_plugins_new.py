@@ -38,7 +38,8 @@ def written(stranger: Environment, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_commands_lead_to_the_list(kind: str, stranger: Environment, written: Callable[[str], Path]) -> None:
-    written(kind)
+    folder = written(kind)
+    assert {".gitignore", "README.md", "pyproject.toml"} <= {path.name for path in folder.iterdir()}
     rows = json.loads(stranger.run("agentenv", "plugins", "list", "--json"))
     (row,) = [row for row in rows if row["distribution"] == f"acme-{kind}"]
     assert (row["kind"], row["name"], row["status"]) == (kind, f"acme-{kind}", "ok")

@@ -29,6 +29,7 @@ def test_a_package_is_whole(kind: str, tmp_path: Path) -> None:
     assert project["project"]["entry-points"] == {"agentenv": {"acme_box2": "acme_box2.hooks"}}
     files = {path.relative_to(tmp_path / "x").as_posix() for path in (tmp_path / "x").rglob("*") if path.is_file()}
     assert {
+        ".gitignore",
         "README.md",
         "src/acme_box2/__init__.py",
         "src/acme_box2/hooks.py",

@@ -138,6 +138,8 @@ def _copy(source: Path, target: Path, words: dict[str, str]) -> None:
         if "__pycache__" in path.parts or not path.is_file():
             continue
         to = target / _filled(path.relative_to(source).as_posix(), words)
+        if to.name == "gitignore":  # a file of that name with its dot would not get into the wheel
+            to = to.with_name(".gitignore")
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(_filled(path.read_text(encoding="utf-8"), words), encoding="utf-8")
 
