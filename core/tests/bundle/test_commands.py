@@ -53,13 +53,13 @@ def test_check_shows_problems_of_tasks_rows_and_entities_and_notes(write: Any, s
     assert "problem: tasks/bad.json:30: step 'ask': unknown step type 'promt_agent'; did you mean" in done.output
     assert "problem: envs/spare/env.toml:1: unknown key 'typ'; did you mean 'type'?" in done.output
     assert "note: tasks/day.json:34: step 'ask': field 'model' is accepted" in done.output
-    assert done.output.endswith("problems, 1 note; 3 tasks can be served\n")
+    assert done.output.endswith("problems, 1 note; 2 tasks can be served\n")
     assert {problem["path"] for problem in report["problems"]} == {
         "tasks/day.seeds.jsonl",
         "tasks/bad.json",
         "envs/spare/env.toml",
     }
-    assert report["served"] == 3
+    assert report["served"] == 2
     assert report["problems"][0].keys() == {"path", "line", "task", "step", "message"}
     assert "portable" not in report
 

@@ -122,6 +122,81 @@ def test_a_line_that_lacks_a_key_is_an_error_with_file_and_line(write: Any, step
     assert [(str(problem.path), problem.line) for problem in result.problems] == [("tasks/day.seeds.jsonl", 3)]
 
 
+@pytest.mark.parametrize("place", [0, 1, 4])
+@pytest.mark.parametrize("key", ["target", "zi\u00ebl", 'a "b"'])
+def test_a_placeholder_that_any_line_fills_is_one_in_all(
+    write: Any, steps: Any, lines: Any, key: str, place: int
+) -> None:
+    rows: list[dict[str, Any]] = [{"a": n, key: f"<{n}>"} for n in range(5)]
+    del rows[place][key]
+    folder = write({"tasks/day.json": seeded(steps, prompt=f"<a> <{key}>"), "tasks/day.seeds.jsonl": lines(rows)})
+
+    bundle = load_bundle(folder)
+
+    assert bundle.templates["day"].placeholders == {"a", key}
+    with pytest.raises(BundleError, match=rf"day\.seeds\.jsonl:{place + 1}: lacks the field"):
+        bundle.task("all", place)
+    for other in set(range(5)) - {place}:
+        assert bundle.task("all", other).steps[3].prompt == f"{other} <{other}>"  # type: ignore[attr-defined]
+    result = check_bundle(folder)
+    assert [problem.line for problem in result.problems] == [place + 1]
+    assert result.served == len(bundle.splits["all"]) - 1
+
+
+def test_a_word_that_no_line_fills_is_noted_once(write: Any, steps: Any, lines: Any) -> None:
+    task = seeded(steps, prompt="<targte> and <targte>: <b>bold</b>, <think>, 1 <2> <a>", system_prompt="<targte>")
+    rows = [{"a": 1}, {"a": 2, "target": {"targte": 3}}]
+    folder = write({"tasks/day.json": task, "tasks/day.seeds.jsonl": lines(rows), "tasks/play.json": task})
+
+    notes = [note for note in load_bundle(folder).notes if note.task == "day"]
+
+    assert [note.message for note in notes] == [
+        "<targte> stays as it is: no line of the seeds has a field 'targte'",
+        "<think> stays as it is: no line of the seeds has a field 'think'",
+    ]
+
+
+def test_the_nearest_field_is_named(write: Any, steps: Any, lines: Any) -> None:
+    task = seeded(steps, prompt="<targte>")
+    folder = write({"tasks/day.json": task, "tasks/day.seeds.jsonl": lines([{"target": 1}])})
+
+    notes = [note for note in load_bundle(folder).notes if note.task == "day"]
+
+    assert [note.step for note in notes] == ["ask"]
+    assert notes[0].message.endswith("has a field 'targte'; did you mean 'target'?")
+
+
+@pytest.mark.parametrize(
+    ("evals", "seeds"),
+    [
+        ('tasks = ["day/*", "nothing*"]', '{"id": "x", "a": 1}\n{"id": "y"}\n{"id": "z", "a": 1\n'),
+        ('tasks = ["play"]', '{"id": "x", "a": 1}\n{"id": "y"}\n{"id": "z", "a": 1\n{"id": "x", "a": 2}\n'),
+        ('tasks = ["play"]', '{"id": "x" "a": 1}\n{"id": "y"}\n{"id": "z", "a": 1\n{"id": "w", "a": 2}\n'),
+    ],
+    ids=["eval", "duplicate", "first line"],
+)
+@pytest.mark.parametrize("broken_step", [False, True])
+def test_no_problem_of_a_seed_file_hides_another(
+    write: Any, steps: Any, evals: str, seeds: str, broken_step: bool
+) -> None:
+    task = seeded(steps, prompt="<a>")
+    if broken_step:
+        task[1]["colour"] = "red"
+    result = check_bundle(write({"tasks/day.json": task, "tasks/day.seeds.jsonl": seeds, "evals/e.toml": evals}))
+
+    of_rows = {problem.line for problem in result.problems if problem.path.name == "day.seeds.jsonl"}
+    text = "\n".join(map(str, result.problems))
+    assert 3 in of_rows
+    if '"x" "a"' in seeds:
+        assert of_rows == {1, 3}
+    else:
+        assert of_rows == ({2, 3, 4} if seeds.count("\n") == 4 else {2, 3})
+        assert "lacks the field 'a'" in text
+    assert ("nothing*" in text) == ("nothing" in evals)
+    assert ("unknown field 'colour'" in text) == broken_step
+    assert len(result.problems) == len({str(problem) for problem in result.problems})
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

@@ -15,10 +15,15 @@ Kind = Literal["env", "artifact", "agent", "skill"]
 
 
 class Entities:
-    """Finds entities by folder name, full id or alias."""
+    """Finds entities by folder name, full id or alias.
+
+    Attributes:
+        unusable: what `problem` said of entities whose own problems are reported where they are.
+    """
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
+        self.unusable: set[str] = set()
         self.envs: dict[str, EnvSpec] = {}
         self.artifacts: dict[str, Artifact] = {}
         self._tools: dict[str, tuple[str, ...]] = {}
@@ -51,4 +56,8 @@ class Entities:
             hint = did_you_mean(name, known) or f"; the bundle has: {listing(sorted(set(known.values())))}"
             return f"there is no {kind} {name!r} in the bundle{hint}"
         found = self._findings.entities.get((kind, folder))
-        return f"the {kind} {name!r} cannot be used: {found[0]}" if found else None
+        if not found:
+            return None
+        message = f"the {kind} {name!r} cannot be used: {found[0]}"
+        self.unusable.add(message)
+        return message

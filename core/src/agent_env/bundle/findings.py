@@ -14,7 +14,7 @@ class Findings:
     """Problems and notes by what they concern.
 
     ``fatal`` problems make the whole bundle unreadable. Those of a task leave the task out; those of another entity
-    (an env, an artifact, ...) leave out the tasks that use it.
+    (an env, an artifact, ...) leave out the tasks that use it; such a task's problem is among the ``consequences``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -23,6 +23,7 @@ class Findings:
         self.tasks: list[Problem] = []
         self.entities: dict[tuple[str, str], list[Problem]] = {}
         self.notes: list[Problem] = []
+        self.consequences: set[Problem] = set()
 
     def _relative(self, path: Path) -> Path:
         return path.relative_to(self._root) if path.is_relative_to(self._root) else path
@@ -39,6 +40,11 @@ class Findings:
     def task(self, task: str, path: Path, message: str, *, step: str | None = None, line: int | None = None) -> None:
         """A problem of a task."""
         self.tasks.append(Problem(self._relative(path), message, step=step, line=line, task=task))
+
+    def causes(self) -> list[Problem]:
+        """Every problem, without those that only say that another one leaves a task out."""
+        entities = [problem for problems in self.entities.values() for problem in problems]
+        return [*self.fatal, *entities, *(problem for problem in self.tasks if problem not in self.consequences)]
 
     def note(
         self, path: Path, message: str, *, step: str | None = None, line: int | None = None, task: str | None = None

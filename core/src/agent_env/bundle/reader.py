@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,54 @@ def load_bundle(path: str | Path, registry: StepRegistry | None = None) -> Bundl
         BundleError: the folder cannot be read, the bundle as a whole is wrong, or no task can be played; it holds
             all problems.
     """
-    root = Path(path).absolute()
+    reading = read_folder(Path(path).absolute(), registry)
+    return reading.bundle()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Everything that is in a bundle's folder, right or wrong.
+
+    Attributes:
+        tasks: the readers of the task files by name.
+        templates: what can be played.
+    """
+
+    root: Path
+    files: dict[str, dict[str, Path]]
+    findings: Findings
+    entities: Entities
+    tasks: dict[str, TaskReader]
+    templates: dict[str, TaskTemplate]
+    evals: dict[str, list[Segment]]
+
+    def bundle(self) -> Bundle:
+        """The bundle.
+
+        Raises:
+            BundleError: as `load_bundle`.
+        """
+        _refuse(self.root, self.files["tasks"], self.templates, self.findings)
+        _note_empty_evals(self.files["evals"], self.evals, self.templates, self.findings)
+        return Bundle(
+            path=self.root,
+            name=self.root.name,
+            description=description(self.root),
+            entities=self.entities,
+            templates=self.templates,
+            evals=self.evals,
+            left_out=self.findings.tasks,
+            unused=_entity_problems(self.findings),
+            notes=self.findings.notes,
+        )
+
+
+def read_folder(root: Path, registry: StepRegistry | None = None) -> Reading:
+    """Read everything in the folder ``root``.
+
+    Raises:
+        BundleError: it cannot be read or is no bundle.
+    """
     findings = Findings(root)
     found = scan(root, findings)
     root_id = id_root(root)
@@ -48,10 +96,11 @@ def load_bundle(path: str | Path, registry: StepRegistry | None = None) -> Bundl
     seeds = seed_files(root / "tasks", found["tasks"], findings)
     types = StepTypes(registry)
     templates: dict[str, TaskTemplate] = {}
+    readers: dict[str, TaskReader] = {}
     names: dict[str, SeedFile | None] = {}
     unreadable: set[str] = set()
     for name, file in found["tasks"].items():
-        reader = TaskReader(name, file, seeds.get(name), root, findings, entities)
+        reader = readers[name] = TaskReader(name, file, seeds.get(name), root, findings, entities)
         template = reader.read(f"{root_id}/{name}", types)
         names[name] = reader.seeds
         if name in seeds and reader.seeds is None:
@@ -60,19 +109,7 @@ def load_bundle(path: str | Path, registry: StepRegistry | None = None) -> Bundl
             templates[name] = template
     tasks = TaskNames(names, unreadable)
     evals = {name: read_eval(name, file, tasks, findings) for name, file in found["evals"].items()}
-    _refuse(root, found["tasks"], templates, findings)
-    _note_empty_evals(found["evals"], evals, templates, findings)
-    return Bundle(
-        path=root,
-        name=root.name,
-        description=description(root),
-        entities=entities,
-        templates=templates,
-        evals=evals,
-        left_out=findings.tasks,
-        unused=_entity_problems(findings),
-        notes=findings.notes,
-    )
+    return Reading(root, found, findings, entities, readers, templates, evals)
 
 
 def _entities(root: Path, root_id: str, found: dict[str, dict[str, Path]], findings: Findings) -> Entities:
@@ -111,7 +148,7 @@ def _entity_problems(findings: Findings) -> list[Problem]:
 
 
 def _refuse(root: Path, files: dict[str, Path], templates: dict[str, TaskTemplate], findings: Findings) -> None:
-    problems = [*findings.fatal, *_entity_problems(findings), *findings.tasks]
+    problems = findings.causes()
     if findings.fatal:
         raise BundleError(f"the bundle {root} cannot be read:", problems)
     if not files:

@@ -31,7 +31,6 @@ class SeedFile:
 
     Attributes:
         path: the file.
-        fields: keys of the first line; the placeholders that a template may use.
 
     Raises (all methods that read lines):
         BundleError: with file and line, when a line is not what it should be or the file changed since it was indexed.
@@ -53,7 +52,6 @@ class SeedFile:
         self._key_bytes = bytearray()
         self._lines: array[int] | None = None  # only when blank lines part row number and line number
         self._index()
-        self.fields: tuple[str, ...] = tuple(self.row(0))
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -72,6 +70,32 @@ class SeedFile:
         with self._open() as file:
             file.seek(self._offsets[index])
             return self._parsed(file.readline(), index)
+
+    def first_with(self, keys: Collection[str]) -> dict[str, Any]:
+        """Of these keys those that any row has, with the value in the first row that has it.
+
+        Only lines that hold such a key as JSON text are parsed, so a file without them is read as fast as it can be.
+        """
+        found: dict[str, Any] = {}
+        wanted = {key: _as_key(key) for key in keys}
+        if not wanted:
+            return found
+        with self._open() as file:
+            for raw in file:
+                near = [key for key, pattern in wanted.items() if pattern.search(raw) is not None]
+                if not near:
+                    continue
+                try:
+                    row: object = json.loads(raw)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(row, dict):
+                    fields = cast("dict[str, Any]", row)
+                    found.update({key: fields[key] for key in near if key in fields})
+                    wanted = {key: pattern for key, pattern in wanted.items() if key not in found}
+                    if not wanted:
+                        break
+        return found
 
     def rows(self, indexes: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Rows in this order; neighbours in the file are read on without a seek."""
@@ -172,6 +196,13 @@ class SeedFile:
         if not lacking:
             return None
         return self.problem(f"lacks the field {listing(lacking)} that the task uses as a placeholder", self.line(index))
+
+
+def _as_key(key: str) -> re.Pattern[bytes]:
+    """Where a line may have this key: as it is or with escapes for what is not ASCII."""
+    plain = re.escape(json.dumps(key, ensure_ascii=False).encode(errors="surrogatepass"))
+    escaped = re.escape(json.dumps(key).encode())
+    return re.compile(b"(?:" + plain + b"|" + escaped + rb")[ \t]*:")
 
 
 def _stamp(file: BinaryIO) -> tuple[int, int]:

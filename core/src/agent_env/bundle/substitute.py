@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 SEED: Final = "seed"
 """The placeholder that reset's ``seed`` fills."""
@@ -26,6 +26,21 @@ def placeholder_pattern(keys: Iterable[str]) -> re.Pattern[str]:
     """The pattern of the placeholders of these keys, and of ``<seed>``."""
     names = sorted({*keys, SEED}, key=lambda key: (-len(key), key))
     return re.compile("<(" + "|".join(re.escape(name) for name in names) + ")>")
+
+
+_WORD: Final = re.compile(r"<([^<>\n]+)>")
+
+
+def words_in(value: object) -> Iterator[str]:
+    """Everything in angle brackets in the string leaves of a value; each may be a placeholder."""
+    if isinstance(value, str):
+        yield from _WORD.findall(value)
+    elif isinstance(value, dict):
+        for item in cast("dict[str, object]", value).values():
+            yield from words_in(item)
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from words_in(item)
 
 
 class Leaf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent_env.bundle import jsontext
@@ -11,14 +12,13 @@ from agent_env.bundle.references import reference_problems
 from agent_env.bundle.rules import Rules
 from agent_env.bundle.seeds import SeedFile
 from agent_env.bundle.steps.agent import DeployAgent
-from agent_env.bundle.substitute import SEED, Leaf, compiled, fill, keys_of, placeholder_pattern
+from agent_env.bundle.substitute import SEED, Leaf, compiled, fill, keys_of, placeholder_pattern, words_in
 from agent_env.bundle.template import Head, StepPlan, TaskTemplate
 from agent_env.bundle.toolset import digest
 from agent_env.bundle.validation import validate
 from agent_env.errors import BundleError
 
 if TYPE_CHECKING:
-    import re
     from pathlib import Path
 
     from agent_env.bundle.entities import Entities
@@ -35,15 +35,23 @@ _FIXED: Final = frozenset(
 """Fields that tie steps together; a placeholder there would make every row a task of another shape."""
 
 _SAMPLE_SEED: Final = 1
+_IDENTIFIER: Final = re.compile(r"[^\W\d][\w-]*")
 
 
 class TaskReader:
-    """Reads one task file; everything that is wrong goes to ``findings``."""
+    """Reads one task file; everything that is wrong goes to ``findings``.
+
+    Attributes:
+        name: name of the task file.
+        seeds: its seed file, `None` without one and when it cannot be read at all.
+        template: the task when its steps are right, also when it is left out for its seeds.
+        used: placeholders that the task uses and rows fill.
+    """
 
     def __init__(
         self, name: str, path: Path, seeds: Path | None, root: Path, findings: Findings, entities: Entities
     ) -> None:
-        self._name = name
+        self.name = name
         self._path = path
         self._seeds_path = seeds
         self._root = root
@@ -52,21 +60,30 @@ class TaskReader:
         self._text = ""
         self._lines: dict[jsontext.Path, int] | None = None
         self._indexes: dict[str, int] = {}
+        self._sample: dict[str, Any] = {}
+        self._told: set[str] = set()
         self.seeds: SeedFile | None = None
+        self.template: TaskTemplate | None = None
+        self.used: frozenset[str] = frozenset()
 
     def read(self, identifier: str, types: StepTypes) -> TaskTemplate | None:
         """The task, or `None` when it cannot be played."""
         before = len(self._findings.tasks)
         self._open_seeds()
         raw_steps = self._load()
+        seeds_are_fine = self._read_sample(raw_steps or [])
+        without_seeds = before
+        before = len(self._findings.tasks)
         if len(identifier.encode(errors="replace")) > MAX_ID_BYTES:
             self._problem(f"its id is longer than {MAX_ID_BYTES} bytes")
         if raw_steps is None:
             return None
-        pattern = placeholder_pattern(self.seeds.fields if self.seeds is not None else ())
+        pattern = placeholder_pattern(self._sample)
+        self.used = keys_of(compiled(cast("Any", raw_steps), pattern)) - {SEED}
+        self._note_unfilled(raw_steps)
         plans: list[StepPlan] = []
         sample: list[StepModel] = []
-        values = self._sample_values(raw_steps, pattern)
+        values = self._sample_values(pattern, raw_steps) if seeds_are_fine else None
         for index, raw in enumerate(raw_steps):
             plan = self._plan(index, raw, pattern, values, types, sample)
             if plan is not None:
@@ -81,7 +98,8 @@ class TaskReader:
                 self._step_problem(step, field, message)
         if len(self._findings.tasks) > before:
             return None
-        return self._template(identifier, raw_steps, plans, graph)
+        self.template = self._template(identifier, raw_steps, plans, graph)
+        return self.template if len(self._findings.tasks) == without_seeds else None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -89,7 +107,7 @@ class TaskReader:
         if self._seeds_path is None:
             return
         try:
-            self.seeds = SeedFile(self._seeds_path, shown=self._seeds_path.relative_to(self._root), task=self._name)
+            self.seeds = SeedFile(self._seeds_path, shown=self._seeds_path.relative_to(self._root), task=self.name)
             twice = self.seeds.repeated_key()
         except BundleError as error:
             self._findings.tasks.extend(error.problems)
@@ -97,7 +115,7 @@ class TaskReader:
         if twice is not None:
             key, first, second = twice
             message = f"the key {key!r} is also that of line {first}; a key makes the task's id, so it has to be unique"
-            self._findings.task(self._name, self._seeds_path, message, line=second)
+            self._findings.task(self.name, self._seeds_path, message, line=second)
 
     def _load(self) -> list[dict[str, Any]] | None:
         try:
@@ -107,7 +125,7 @@ class TaskReader:
             self._problem(f"cannot be read: {error.strerror or error}")
             return None
         except jsontext.JsonProblem as error:
-            self._findings.task(self._name, self._path, error.message, line=error.line)
+            self._findings.task(self.name, self._path, error.message, line=error.line)
             return None
         self._text = data.decode()
         if not isinstance(value, list) or not value:
@@ -121,18 +139,52 @@ class TaskReader:
                 steps.append(cast("dict[str, Any]", step))
         return steps if len(steps) == len(cast("list[object]", value)) else None
 
-    def _sample_values(self, raw_steps: list[dict[str, Any]], pattern: re.Pattern[str]) -> dict[str, Any] | None:
-        """The first row and a seed: with them the task is checked as a whole. `None` = the seeds cannot be used."""
-        if self._seeds_path is not None and self.seeds is None:
-            return None
-        values = self.seeds.row(0) if self.seeds is not None else {}
+    def _read_sample(self, raw_steps: list[dict[str, Any]]) -> bool:
+        """The first row, and from later ones what it lacks of the words that the task may use; whether there is one."""
+        if self._seeds_path is None:
+            return True
+        if self.seeds is None:
+            return False
+        try:
+            first = self.seeds.row(0)
+            more = self.seeds.first_with({word for word in words_in(raw_steps) if word != SEED} - first.keys())
+        except BundleError as error:
+            self._findings.tasks.extend(error.problems)
+            return False
+        self._sample = {**more, **first}
+        return True
+
+    def _sample_values(self, pattern: re.Pattern[str], raw_steps: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """A row and a seed: with them the task is checked as a whole. `None` = the seeds cannot be used."""
+        values = self._sample
         if SEED in values and SEED in keys_of(compiled(cast("Any", raw_steps), pattern)):
             message = (
                 f"has a field {SEED!r} while the task uses <{SEED}>, which the seed of reset fills; rename the field"
             )
-            self._findings.task(self._name, self._seeds_path or self._path, message, line=1)
+            self._findings.task(self.name, self._seeds_path or self._path, message, line=1)
             return None
         return {**values, SEED: _SAMPLE_SEED}
+
+    def _note_unfilled(self, raw_steps: list[dict[str, Any]]) -> None:
+        """Name what looks like a placeholder of a seeded task and is filled by no row."""
+        if self.seeds is None or not self._sample:
+            return
+        told: set[str] = set()
+        closed = set(words_in(raw_steps))
+        for index, raw in enumerate(raw_steps):
+            for word in words_in(raw):
+                plain = _IDENTIFIER.fullmatch(word) is not None and f"/{word}" not in closed  # markup is no placeholder
+                if plain and word != SEED and word not in self._sample and word not in told:
+                    told.add(word)
+                    hint = did_you_mean(word, self._sample)
+                    step = raw.get("id")
+                    self._findings.note(
+                        self._path,
+                        f"<{word}> stays as it is: no line of the seeds has a field {word!r}{hint}",
+                        step=step if isinstance(step, str) else None,
+                        line=self._line((index,)),
+                        task=self.name,
+                    )
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
@@ -203,7 +255,7 @@ class TaskReader:
                 f"field {field!r} is accepted and means nothing for a played agent",
                 step=step.id,
                 line=self._line((index, field)),
-                task=self._name,
+                task=self.name,
             )
 
     # -- the template -------------------------------------------------------------------------------------------------
@@ -223,7 +275,7 @@ class TaskReader:
         if SEED in keys_of(prompt) | keys_of(system_prompt):
             self._note_seed_in_prompt(graph.steps[first])
         return TaskTemplate(
-            name=self._name,
+            name=self.name,
             identifier=identifier,
             path=self._path.relative_to(self._root),
             steps=[_unfilled(plan, raw) for plan, raw in zip(plans, raw_steps, strict=True)],
@@ -236,24 +288,30 @@ class TaskReader:
 
     def _note_seed_in_prompt(self, step: StepModel) -> None:
         message = "<seed> in the first prompt stays as text in the rows of a trainer: they are written before any reset"
-        self._findings.note(self._path, message, step=step.id, task=self._name)
+        self._findings.note(self._path, message, step=step.id, task=self.name)
 
     def _note_unknown_prompt(self, step: StepModel) -> None:
         message = f"a step of type {step.type!r} makes its prompt when it runs; the rows of a trainer have an empty one"
-        self._findings.note(self._path, message, step=step.id, task=self._name)
+        self._findings.note(self._path, message, step=step.id, task=self.name)
 
     # -- where --------------------------------------------------------------------------------------------------------
 
     def _problem(self, message: str, *, step: str | None = None, line: int | None = None) -> None:
-        self._findings.task(self._name, self._path, message, step=step, line=line)
+        self._findings.task(self.name, self._path, message, step=step, line=line)
 
     def _step_problem(self, step: StepModel | None, field: str | None, message: str) -> None:
         if step is None:
             self._problem(message)
             return
+        unusable = message in self._entities.unusable
+        if unusable and message in self._told:  # once for a task, however many steps use it
+            return
         path: jsontext.Path = (self._indexes[step.id],) if field is None else (self._indexes[step.id], field)
         where = "" if field is None else f"field {field!r}: "
         self._problem(f"{where}{message}", step=step.id, line=self._line(path))
+        if unusable:
+            self._told.add(message)
+            self._findings.consequences.add(self._findings.tasks[-1])
 
     def _line(self, path: jsontext.Path) -> int | None:
         if self._lines is None:
