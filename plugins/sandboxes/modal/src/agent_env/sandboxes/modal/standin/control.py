@@ -156,7 +156,7 @@ class Control(ImageCalls):
         request: api_pb2.SandboxTerminateRequest = await stream.recv_message()
         self._check(stream)
         if self._state.faults.take("failing_terminates"):
-            raise GRPCError(Status.DATA_LOSS, "not now")
+            raise GRPCError(Status.UNAVAILABLE, "not now")
         box = self._box(request.sandbox_id)
         box.end(api_pb2.GenericResult.GENERIC_STATUS_TERMINATED)
         front = self._state.fronts.pop(box.id, None)

@@ -74,7 +74,7 @@ class Running:
 
     async def _wait(self) -> None:
         # asyncio's own wait also waits for whoever else holds the pipes open.
-        while (code := self.process.returncode) is None:
+        while (code := self.process.returncode) is None:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
         self.code = code if code >= 0 else 128 - code
         self.done.set()
