@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.cli.bundle_new import write_bundle
+from agent_env.registry import default_registry
+from click.testing import CliRunner
 
 if TYPE_CHECKING:
     import subprocess
@@ -71,3 +73,13 @@ def test_without_the_servers_packages(agentenv: Run, bundle: str, command: str, 
     assert "needs agentenv-core[server]: pip install" in done.stderr
     assert "pip install './core[server]'" in done.stderr
     assert repr(missing) in done.stderr
+
+
+@pytest.mark.parametrize("name", default_registry().names("command"))
+def test_a_commands_help_keeps_its_lines(name: str) -> None:
+    registry = default_registry()
+    if registry.provider("command", name).startswith("agentenv-core"):
+        text = CliRunner().invoke(registry.load("command", name), ["--help"], terminal_width=80).output
+        assert "\b" not in text
+        assert "\\b" not in text
+        assert "prints an object with the keys " not in text, "a list of keys was wrapped into one paragraph"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--portable", is_flag=True, help="Also say which parts other readers of the bundle format refuse.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of lines.")
 def command(*, path: Path, portable: bool, as_json: bool) -> None:
-    r"""Say everything that is wrong in the bundle in the folder PATH.
+    """Say everything that is wrong in the bundle in the folder PATH.
 
     Every line of every seed file is read and put into its task. Notes name what is accepted but means nothing. The
     exit code is 1 when there are problems, whether they leave a task out or stop the whole bundle; else 0.
@@ -31,7 +31,7 @@ def command(*, path: Path, portable: bool, as_json: bool) -> None:
       notes     likewise
       portable  likewise: what other readers refuse; only with --portable
     Keys are only ever added.
-    """
+    """  # noqa: D301
     from agent_env.bundle.check import check_bundle
     from agent_env.cli.output import print_json
 

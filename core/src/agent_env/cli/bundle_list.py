@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead of tables.")
 def command(*, path: Path, as_json: bool) -> None:
-    r"""List the tasks, splits and toolsets of the bundle in the folder PATH, and what each task scores.
+    """List the tasks, splits and toolsets of the bundle in the folder PATH, and what each task scores.
 
     Tasks that are made from seeds are shown as one line with their number.
 
@@ -31,7 +31,7 @@ def command(*, path: Path, as_json: bool) -> None:
                    tools, by name of their task file
       left_out     list of {task, message}: what cannot be played
     Keys are only ever added.
-    """
+    """  # noqa: D301
     from agent_env.bundle import load_bundle
     from agent_env.cli.output import print_json, print_table
 

@@ -26,6 +26,7 @@ NAME is what users write: a sandbox provider, a parser, a trainer, a step type, 
   reward    steps=a,b: scoring steps of a task that the spec fits
   trainer   sessions=a,b: session kinds to rehearse with
   step      the step's fields, as JSON or text; reply=... is the agent's answer
+
 \b
 --json prints {"kind", "name", "checks": [{"name", "summary", "status",
 "reason", "seconds"}]}; status is passed, failed or skipped. Keys are only
