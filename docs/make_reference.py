@@ -156,15 +156,31 @@ def default(found: Any, name: str) -> str:
     value = getattr(found, name, None)
     known = name in vars(found) and not inspect.ismemberdescriptor(value) and isinstance(value, str | int | float)
     if known:
-        return f" = {value!r}"
+        return f" = {plain(repr(value))}"
     one = next(one for one in fields(found) if one.name == name)
     plain_default = one.default
-    return f" = {plain_default!r}" if isinstance(plain_default, str | int | float | tuple | frozenset | None) else ""
+    return (
+        f" = {plain(repr(plain_default))}"
+        if isinstance(plain_default, str | int | float | tuple | frozenset | None)
+        else ""
+    )
+
+
+class Raw(str):
+    """An annotation that is shown as it is written."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def signature(function: Any) -> str:
     """A signature without quotes around annotations, one parameter a line where it is long."""
-    text = plain(str(inspect.signature(function)))
+    found = inspect.signature(function)
+    parameters = [one.replace(annotation=Raw(one.annotation)) for one in found.parameters.values()]
+    bare = [one.replace(annotation=inspect.Parameter.empty) if one.name == "self" else one for one in parameters]
+    text = plain(str(found.replace(parameters=bare, return_annotation=Raw(found.return_annotation))))
     if len(text) <= 90:
         return text
     inside, _, result = text[1:].rpartition(") -> ")
@@ -174,12 +190,12 @@ def signature(function: Any) -> str:
 
 def plain(text: str) -> str:
     """Annotations as they are written."""
-    return text.replace("'", "").replace("typing.", "").replace("agent_env.plugin.sandbox.", "")
+    return text.replace("'", '"').replace("typing.", "").replace("agent_env.plugin.sandbox.", "")
 
 
 def code(text: str) -> list[str]:
-    """A block of Python that is read and not run."""
-    return ["```py", text, "```", ""]
+    """A block that is read and not run."""
+    return ["```text", text, "```", ""]
 
 
 def words(text: str) -> str:
@@ -190,13 +206,13 @@ def words(text: str) -> str:
     for line in text.splitlines():
         heading = line.rstrip(":")
         if line.endswith("::"):
-            lines += [line[:-1].rstrip(":") + ":" if line != "::" else "", "", "```py"]
+            lines += [line[:-1].rstrip(":") + ":" if line != "::" else "", "", "```text"]
             in_code = True
         elif in_code and line and not line.startswith(" "):
             lines = [*lines[:-1], "```", "", line] if lines and not lines[-1] else [*lines, "```", line]
             in_code = False
         elif in_code:
-            if line or lines[-1] != "```py":
+            if line or lines[-1] != "```text":
                 lines.append(line.removeprefix("    "))
         elif line.endswith(":") and heading in SECTIONS:
             lines += [f"*{heading}*", ""]

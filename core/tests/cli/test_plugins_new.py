@@ -67,7 +67,7 @@ def test_a_package_is_whole(kind: str, tmp_path: Path) -> None:
         ("reward", "combiner", "has a meaning of its own in specs"),
         ("reward", "weighted", "belongs to agentenv-reward-basic"),
         ("sandbox", "modal", "belongs to agentenv-sandbox-modal"),
-        ("trainer", "verl", "belongs to agentenv-trainer-verl"),
+        ("trainer", "miles", "belongs to agentenv-trainer-miles"),
         ("parser", "hermes", "belongs to agentenv-parser-qwen"),
         ("step", "deploy_env", "is installed already, from agentenv-core"),
     ],
