@@ -174,6 +174,12 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "agent_env.openenv",
         "agent_env.rollout",
     ),
+    "agent_env.evaluation": (
+        *_BELOW_BUNDLE,
+        "agent_env.bundle",
+        "agent_env.openenv",
+        "agent_env.rollout",
+    ),
     "agent_env.cli": ("agent_env",),
 }
 PLUGIN_MAY = ("agent_env.plugin", "agent_env.errors")

@@ -12,6 +12,8 @@ def agentenv_commands() -> list[CommandInfo]:
         CommandInfo("bundle check", "Say everything that is wrong in a bundle", "agent_env.cli.bundle_check:command"),
         CommandInfo("bundle list", "List a bundle's splits, tasks and toolsets", "agent_env.cli.bundle_list:command"),
         CommandInfo("bundle new", "Write a small bundle that rehearses", "agent_env.cli.bundle_new:command"),
+        CommandInfo("compare", "Say how much better one evaluation is than another", "agent_env.cli.compare:command"),
+        CommandInfo("eval", "Evaluate a model on a bundle's tasks", "agent_env.cli.eval:command"),
         CommandInfo("parse", "Show what a tool-call parser sees in a reply", "agent_env.cli.parse:command"),
         CommandInfo("plugins check", "Run a plugin's conformance checks", "agent_env.cli.plugins_check:command"),
         CommandInfo(
@@ -21,6 +23,7 @@ def agentenv_commands() -> list[CommandInfo]:
         CommandInfo(
             "rehearse", "Play a bundle as a trainer would, with a stand-in model", "agent_env.cli.rehearse:command"
         ),
+        CommandInfo("report", "Write an HTML page of an evaluation", "agent_env.cli.report:command"),
         CommandInfo("rows", "Write a trainer's rows for a bundle's server", "agent_env.cli.rows:command"),
         CommandInfo(
             "sandbox ls", "List the sandboxes of all providers that still are", "agent_env.cli.sandbox_ls:command"

@@ -1,0 +1,28 @@
+"""``agentenv report``: one HTML page of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The file.  [default: RUN/report.html]")
+@click.option("--without-transcripts", is_flag=True, help="Leave the conversations out; they are most of the page.")
+@click.option("--price-in", type=click.FloatRange(0), help="Price of a million prompt tokens.")
+@click.option("--price-out", type=click.FloatRange(0), help="Price of a million completion tokens.")
+def command(
+    run: Path, out: Path | None, price_in: float | None, price_out: float | None, *, without_transcripts: bool
+) -> None:
+    """Write one self-contained HTML page of the run in the folder RUN: plots, figures and every episode."""
+    from agent_env.cli.eval import read_prices
+    from agent_env.evaluation.page import render_page
+    from agent_env.evaluation.store import read_run, write_whole
+
+    settings, records = read_run(run, transcripts=not without_transcripts)
+    page = render_page(settings, records, prices=read_prices(price_in, price_out), transcripts=not without_transcripts)
+    path = out or run / "report.html"
+    write_whole(path, page)
+    click.echo(str(path))

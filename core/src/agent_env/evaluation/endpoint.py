@@ -1,0 +1,307 @@
+"""A model behind an OpenAI-compatible chat endpoint, as evaluations ask it: with a key, rate limits and usage."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from agent_env.errors import UsageError
+from agent_env.evaluation.retry import Throttle, backoff, retry_after
+from agent_env.rollout.chat import read_reply
+from agent_env.rollout.model import ContextFull, ModelFailed
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+    import httpx
+    from agent_env.rollout.model import Reply
+
+_CONTEXT_WORDS = (
+    "context length",
+    "context_length",
+    "context window",
+    "maximum context",
+    "longer than the model",
+    "max_model_len",
+    "prompt is too long",
+    "input is too long",
+    "exceeds the maximum number of tokens",
+)
+_HOPELESS = {
+    401: "it does not accept the key: name the variable that holds it with --api-key-var",
+    402: "it wants to be paid",
+    403: "it does not allow this",
+    404: "is --base-url right, and --model a model of it?",
+    405: "is --base-url right?",
+}
+_AGAIN = frozenset({408, 409, 425, 429})
+_LONGEST_TEXT = 500
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens that replies cost, as the endpoint counted them.
+
+    Attributes:
+        prompt: of all requests.
+        completion: of all replies.
+        cached: those of ``prompt`` that the endpoint says it had cached.
+        replies: replies in all.
+        uncounted: replies for which the endpoint gave no usage.
+    """
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    replies: int = 0
+    uncounted: int = 0
+
+    def merge(self, other: Usage) -> None:
+        """Add what another episode cost."""
+        self.prompt += other.prompt
+        self.completion += other.completion
+        self.cached += other.cached
+        self.replies += other.replies
+        self.uncounted += other.uncounted
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.completion
+
+    def add(self, payload: object) -> None:
+        """Count what a chat completion says."""
+        self.replies += 1
+        usage = _fields(_fields(payload).get("usage"))
+        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        if prompt is None or completion is None:
+            self.uncounted += 1
+            return
+        self.prompt += prompt
+        self.completion += completion
+        self.cached += _count(_fields(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
+
+
+def _fields(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def check_base_url(base_url: str) -> str:
+    """The address without its trailing slash.
+
+    Raises:
+        UsageError: it is no http address, or holds a password.
+    """
+    try:
+        parts = urlsplit(base_url.strip())
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise UsageError("--base-url is no address; write it as http://host:port/v1") from None
+    if "@" in parts.netloc:
+        raise UsageError("--base-url holds a user name or password: name the key's variable with --api-key-var instead")
+    if any(word in parts.query.lower() for word in ("key=", "token=", "secret=", "sig=")):
+        raise UsageError("--base-url holds a key: name the key's variable with --api-key-var instead")
+    if not usable:
+        raise UsageError(f"--base-url {base_url!r}: write it as http://host:port/v1")
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/"), fragment=""))
+
+
+def chat_url(base_url: str) -> str:
+    """Where chats go: ``/v1`` is added where the address ends without a version, a query stays."""
+    parts = urlsplit(base_url)
+    path = parts.path.rstrip("/")
+    if path.endswith("/chat/completions"):
+        return base_url
+    if not path or path.rpartition("/")[2] not in {"v1", "v2", "v3", "v4", "v1beta", "openai"}:
+        path += "/v1"
+    return urlunsplit(parts._replace(path=f"{path}/chat/completions"))
+
+
+def read_key(variable: str | None) -> str | None:
+    """The key in the environment variable ``variable``.
+
+    Raises:
+        UsageError: it is not set, or cannot be sent; the message names the variable only.
+    """
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(f"--api-key-var {variable}: that environment variable is not set; export it first")
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"--api-key-var {variable}: its value holds characters that no key has")
+    return key
+
+
+class Endpoint:
+    """One chat endpoint, shared by all episodes of a run.
+
+    Args:
+        base_url: with or without ``/v1`` at its end.
+        key: sent as ``Authorization: Bearer``; it is in no text that leaves this object.
+        timeout: seconds for one reply, retries and waiting included.
+        retries: further attempts after the first, for rate limits, 5xx and broken connections.
+
+    Attributes:
+        hopeless: why no further request can succeed, such as a key that is not accepted; `None` while there is hope.
+    """
+
+    def __init__(self, base_url: str, *, key: str | None = None, timeout: float = 600.0, retries: int = 6) -> None:
+        self.url = chat_url(base_url)
+        self.hopeless: str | None = None
+        self._key = key
+        self._timeout = timeout
+        self._retries = retries
+        self._throttle = Throttle()
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.url!r})"
+
+    def redact(self, text: str) -> str:
+        """``text`` without the key."""
+        return text.replace(self._key, "[key]") if self._key else text
+
+    def new_client(self) -> httpx.AsyncClient:
+        """A client for it; close it. Proxy variables count, but not for this machine."""
+        import httpx
+
+        local = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
+        return httpx.AsyncClient(
+            verify=_tls(secure=self.url.startswith("https")),
+            trust_env=not local,
+            timeout=httpx.Timeout(None, connect=10.0),
+            headers={"authorization": f"Bearer {self._key}"} if self._key else {},
+        )
+
+    async def ask(self, client: httpx.AsyncClient, body: Mapping[str, Any]) -> tuple[object, int]:
+        """Post a chat; returns the completion and how many attempts beyond the first it took.
+
+        Raises:
+            ContextFull: the conversation does not fit.
+            ModelFailed: no reply; `hopeless` is set when there never will be one.
+        """
+        try:
+            # ASCII escapes carry any string, half surrogates included, unchanged.
+            content = json.dumps(body, allow_nan=False).encode()
+        except (ValueError, RecursionError) as error:
+            raise ModelFailed(f"the conversation cannot be sent as JSON: {error}") from error
+        retried = 0
+        problem = "it did not answer"
+        try:
+            async with asyncio.timeout(self._timeout):
+                while True:
+                    await self._throttle.wait()
+                    answer, problem = await self._once(client, content)
+                    if answer is not None:
+                        return answer[0], retried
+                    if self.hopeless is not None:
+                        raise ModelFailed(self.hopeless)
+                    retried += 1
+                    if retried > self._retries:
+                        raise ModelFailed(f"{problem}, {retried} times, at {self.url}")
+                    await asyncio.sleep(backoff(retried))
+        except TimeoutError as error:
+            words = f"no reply within {self._timeout:g} s from {self.url}; the last: {problem}"
+            raise ModelFailed(words, "model_timeout") from error
+
+    async def _once(self, client: httpx.AsyncClient, content: bytes) -> tuple[tuple[object] | None, str]:
+        """The completion, or what went wrong and may go better."""
+        import httpx
+
+        try:
+            response = await client.post(self.url, content=content, headers={"content-type": "application/json"})
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            self.hopeless = f"{self.url} is no usable address: {error}"
+            return None, self.hopeless
+        except httpx.TransportError as error:
+            return None, f"the connection failed ({self.redact(str(error)) or type(error).__name__})"
+        status = response.status_code
+        if status == 200:
+            try:
+                return (cast("object", response.json()),), ""
+            except (ValueError, RecursionError) as error:
+                raise ModelFailed(f"the chat endpoint answered 200 with what is no JSON: {error}") from error
+        text = self.redact(" ".join(response.text.split()))[:_LONGEST_TEXT]
+        said = f"the chat endpoint answered {status} {text}".rstrip()
+        if status == 429 and "insufficient_quota" in text:
+            self.hopeless = said
+        elif status in _HOPELESS:
+            self.hopeless = f"{self.url}: {said}; {_HOPELESS[status]}"
+        elif status >= 500 or status in _AGAIN:
+            pause = retry_after(response.headers)
+            if pause is not None:
+                self._throttle.hold(pause)
+        elif status in {400, 413, 422} and any(word in text.lower() for word in _CONTEXT_WORDS):
+            raise ContextFull(text)
+        else:
+            raise ModelFailed(said)
+        return None, said
+
+
+class EpisodeModel:
+    """The model of one episode, over an `Endpoint`: counts tokens and keeps to the episode's budget.
+
+    Args:
+        endpoint: where it is asked.
+        client: the HTTP client to use; not closed here.
+        request: fields of every request, ``model`` among them.
+        max_tokens: tokens that the episode may spend; the reply that goes beyond is still played.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client: httpx.AsyncClient,
+        request: Mapping[str, Any],
+        *,
+        max_tokens: int | None = None,
+    ) -> None:
+        self.usage = Usage()
+        self.retried = 0
+        self.over_budget = False
+        self._endpoint = endpoint
+        self._client = client
+        self._request = dict(request)
+        self._max_tokens = max_tokens
+
+    async def __call__(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Reply:
+        if self._max_tokens is not None and self.usage.total >= self._max_tokens:
+            self.over_budget = True
+            raise ContextFull(f"its budget of {self._max_tokens} tokens is spent")
+        body: dict[str, Any] = {**self._request, "messages": [sendable(message) for message in messages]}
+        if tools:
+            body["tools"] = tools
+        payload, retried = await self._endpoint.ask(self._client, body)
+        self.retried += retried
+        reply = read_reply(payload)
+        self.usage.add(payload)
+        return reply
+
+
+def sendable(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as endpoints take it back: they refuse the ``null`` and empty lists of their own replies."""
+    if message.get("role") != "assistant":
+        return dict(message)
+    kept = {key: value for key, value in message.items() if value is not None and value != []}
+    if "content" not in kept:
+        kept["content"] = None if "tool_calls" in kept else ""
+    return kept
+
+
+@functools.cache
+def _tls(*, secure: bool) -> ssl.SSLContext:
+    """Made once: it is what is dear about a client."""
+    import ssl
+
+    import httpx
+
+    return httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,0 +1,149 @@
+"""What an evaluation is asked to do; what of it makes a run the same run is checked when one is resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, cast
+
+from agent_env.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FREE = frozenset({"k", "pass_at"})
+"""Settings that a resumed run may change: more repeats are further episodes, the others only count what there is."""
+
+_OWNED = frozenset({"messages", "tools", "model", "stream", "stream_options", "n"})
+"""Request fields that the evaluation sets itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalSettings:
+    """Everything that can change a score; times in seconds. It holds no secret.
+
+    Attributes:
+        bundle: name of the bundle.
+        split: split that is played.
+        tasks: tasks that are played, the first ones of the split.
+        tasks_digest: of the tasks' names, prompts and toolsets, so that a changed bundle is noticed.
+        base_url: address of the chat endpoint, without a password.
+        model: name of the model, as the endpoint knows it.
+        k: episodes of each task.
+        sampling: further fields of every request, such as ``temperature``.
+        seed: seed of the first repeat's requests; repeat ``r`` sends ``seed + r``. `None` sends none.
+        task_seed: seed of tasks with a ``<seed>`` placeholder, alike for all repeats.
+        parser: parser plugin that reads calls from the reply's text, `None` = the endpoint does.
+        reward: what is scored, `None` = the bundle's scoring step.
+        sandbox: sandbox provider, `None` for a server of its own.
+        max_turns: replies of the model in an episode.
+        max_episode_tokens: prompt and completion tokens that an episode may spend, all requests added up.
+        tool_timeout: one tool call.
+        reset_timeout: getting an episode, and each end of a turn.
+        model_timeout: one reply, retries included.
+        pass_at: reward from which an episode counts as solved.
+    """
+
+    bundle: str
+    split: str
+    tasks: int
+    tasks_digest: str
+    base_url: str
+    model: str
+    k: int = 1
+    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    seed: int | None = None
+    task_seed: int = 0
+    parser: str | None = None
+    reward: str | None = None
+    sandbox: str | None = None
+    max_turns: int = 16
+    max_episode_tokens: int | None = None
+    tool_timeout: float = 60.0
+    reset_timeout: float = 600.0
+    model_timeout: float = 600.0
+    pass_at: float = 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> EvalSettings:
+        """Read what `as_json` gave; keys of later versions are left out.
+
+        Raises:
+            UsageError: a key is missing.
+        """
+        known = {item.name for item in fields(cls)}
+        try:
+            return cls(**{key: item for key, item in value.items() if key in known})
+        except TypeError as error:
+            raise UsageError(f"run.json holds no settings of an evaluation: {error}") from error
+
+    def differences(self, other: EvalSettings) -> dict[str, tuple[Any, Any]]:
+        """Settings that differ, by name: here and there."""
+        mine, theirs = self.as_json(), other.as_json()
+        return {key: (mine[key], theirs[key]) for key in mine if mine[key] != theirs[key]}
+
+    def check_resume(self, before: EvalSettings, where: str) -> None:
+        """Check that a run with the settings ``before`` may be continued with these.
+
+        Raises:
+            UsageError: names what differs.
+        """
+        changed = {key: pair for key, pair in before.differences(self).items() if key not in _FREE}
+        if changed:
+            lines = [f"  {key}: the run has {_show(old)}, now {_show(new)}" for key, (old, new) in changed.items()]
+            raise UsageError(
+                "\n".join(
+                    [f"{where} holds a run with other settings:", *lines, "give the same settings, or another --out"]
+                )
+            )
+
+    def default_name(self) -> str:
+        """A folder name that the same settings always get."""
+        same = {key: value for key, value in self.as_json().items() if key not in _FREE}
+        digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:8]
+        parts = [re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in (self.bundle, self.split, self.model)]
+        return "-".join([*(part[:60] for part in parts if part), digest])
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def read_extra(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Request fields from ``KEY=JSON`` pairs.
+
+    Raises:
+        UsageError: a pair is none, or its key is set by the evaluation itself.
+    """
+    extra: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--extra {pair!r}: write KEY=JSON, such as top_k=20 or tool_choice='\"auto\"'")
+        if key in _OWNED:
+            raise UsageError(f"--extra {key}: the evaluation sets that field itself")
+        try:
+            extra[key] = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"--extra {key}: {text!r} is not JSON ({error}); quote a string twice") from error
+    return extra
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def tasks_digest(tasks: list[dict[str, Any]]) -> str:
+    """Digest of what the tasks are, wherever their bundle lies."""
+    digest = hashlib.sha256()
+    for task in tasks:
+        parts = [task.get(key) for key in ("name", "prompt", "system_prompt", "toolset")]
+        digest.update(json.dumps(cast("list[object]", parts)).encode())
+    return digest.hexdigest()[:16]
