@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -78,7 +79,7 @@ def test_what_cannot_be_kept_is_refused(modal: StandIn, env: BuildContext, chang
         before = modal.state.creates
         async with ModalProvider() as provider:
             with pytest.raises(SandboxUnsupported, match=said):
-                await provider.create(SandboxSpec(**{"image": env, **changes}))
+                await provider.create(replace(SandboxSpec(env), **changes))
         assert modal.state.creates == before
 
     asyncio.run(work())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Coroutine
 
     from agent_env.sandboxes.modal.standin.boxes import Box
     from agent_env.sandboxes.modal.standin.faults import Faults
@@ -89,8 +90,8 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
-async def _first_to_end(*works: object) -> None:
-    tasks = [asyncio.ensure_future(work) for work in works]  # type: ignore[call-overload]
+async def _first_to_end(*works: Coroutine[Any, Any, None]) -> None:
+    tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -80,9 +81,9 @@ class StandIn:
     async def _start(self) -> None:
         router = Router(self.state.boxes, self.state.faults, self.state.router_tokens)
         self._server = Server([Control(self.state), router], status_details_codec=custom_detail_codec)
-        await self._server.start("127.0.0.1", 0)
-        sockets: Any = self._server._server.sockets if self._server._server else ()  # noqa: SLF001
-        self.state.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        sock = socket.create_server(("127.0.0.1", 0))
+        await self._server.start(sock=sock)
+        self.state.url = f"http://127.0.0.1:{sock.getsockname()[1]}"
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from grpclib import GRPCError, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-T = TypeVar("T")
 
 
 def _refusing(name: str) -> Any:
@@ -19,7 +17,8 @@ def _refusing(name: str) -> Any:
     return refuse
 
 
-def filled(base: type[T]) -> type[T]:
+def filled(base: type[Any]) -> Any:
     """``base`` with its abstract methods answered UNIMPLEMENTED."""
     names = cast("Iterable[str]", getattr(base, "__abstractmethods__", ()))
-    return type(f"Refusing{base.__name__}", (base,), {name: _refusing(name) for name in names})
+    methods: dict[str, Any] = {name: _refusing(name) for name in names}
+    return type(f"Refusing{base.__name__}", (base,), methods)
