@@ -1,9 +1,9 @@
-"""What an env costs on Docker: create, ready, close, beside a plain `docker run` of the same image; many at once.
+"""What an env costs on Docker: create, ready, close, beside a plain `docker run` of the image; many at once.
 
     python bench/docker_start.py [--runs 20] [--episodes 200] [--json FILE]
 
-Needs a Docker engine (`.ci/docker-up` makes one). Wall times in milliseconds; "many at once" are whole GridSim episodes,
-all open at the same time, through the bundle's server, and says what they left behind.
+Needs a Docker engine (`.ci/docker-up` makes one). Wall times in milliseconds; "at once" are whole GridSim episodes
+in as many sessions through the bundle's server, with what they left behind.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def starts(runs: int) -> list[dict[str, Any]]:
         await provider.prepare(ENV, progress=print)
         with tempfile.TemporaryDirectory(prefix="ae-") as name:
             folder = Path(name)
-            folder.chmod(0o777)
+            await asyncio.to_thread(folder.chmod, 0o777)
             image = read(ENV.path, ENV.dockerfile).tag
             rows.append(await measure("docker run + ready + docker rm -f", plain_run(folder, image), runs, None))
             floor = float(rows[0]["p50_ms"])

@@ -69,13 +69,15 @@ async def answers(url: str) -> None:
                 await asyncio.sleep(0.1)
 
 
-async def episode(url: str, number: int, open_one: asyncio.Event | None = None) -> float:
-    """One whole episode; with ``open_one`` it stops when it is open."""
+async def episode(
+    url: str, number: int, open_one: asyncio.Event | None = None, go_on: asyncio.Event | None = None
+) -> float:
+    """One whole episode; with ``open_one`` it says when it is open and then waits for ``go_on``."""
     async with Session(url, wait=800.0) as session:
         await session.reset(split="eval", index=number % 200, timeout=800.0)
         if open_one is not None:
             open_one.set()
-            await asyncio.sleep(3600)
+            await (go_on or asyncio.Event()).wait()
         for name, arguments in (("read_day", {}), ("submit_schedule", {"plan": IDLE})):
             reply = await session.call_tool(name, arguments, timeout=300.0)
             assert reply.failure is None, reply.failure
@@ -105,10 +107,18 @@ def test_many_episodes_at_once(serve: Any, docker: Callable[..., str]) -> None:
     async def play() -> list[float]:
         process, url = serve(envs=episodes)
         await answers(url)
-        opened = await asyncio.gather(*(episode(url, number) for number in range(episodes)))
+        opened = [asyncio.Event() for _ in range(episodes)]
+        go_on = asyncio.Event()
+        tasks = [asyncio.create_task(episode(url, number, opened[number], go_on)) for number in range(episodes)]
+        while not all(event.is_set() for event in opened):  # noqa: ASYNC110
+            assert not any(task.done() for task in tasks), "an episode failed before all were open"
+            await asyncio.sleep(0.05)
+        assert len(listed(docker)) == episodes
+        go_on.set()
+        rewards = await asyncio.gather(*tasks)
         process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(process.wait, 120)
-        return opened
+        return rewards
 
     rewards = asyncio.run(play())
     assert rewards == [pytest.approx(0.2)] * episodes

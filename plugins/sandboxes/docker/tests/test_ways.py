@@ -143,3 +143,20 @@ def test_code_reaches_an_env_on_loopback(way: Way, env_folder: Callable[..., Bui
             assert await provider.run_code(image, request) == 200
 
     asyncio.run(play())
+
+
+def test_a_socket_cannot_be_led_elsewhere(env_folder: Callable[..., BuildContext]) -> None:
+    """The folder with the socket is the container's to write: a link in its place is not followed."""
+
+    async def play() -> None:
+        async with DockerProvider() as provider, await provider.create(SandboxSpec(image=env_folder())) as box:
+            endpoint = await box.endpoint()
+            code = "import os; os.rename('/run/agentenv/s', '/run/agentenv/x'); os.symlink('{}', '/run/agentenv/s')"
+            done = await box.exec(["python", "-c", code.format("/var/run/docker.sock")])
+            assert done.exit_code == 0, done.stderr
+            assert await post(endpoint, "/echo", b"still the env") == b"still the env"
+            async with DockerProvider() as other:
+                with pytest.raises(SandboxUnsupported):
+                    await (await other.attach(box.id)).endpoint()
+
+    asyncio.run(play())

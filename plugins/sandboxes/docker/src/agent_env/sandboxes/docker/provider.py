@@ -267,6 +267,8 @@ class DockerProvider(SandboxProvider):
                 path = str(await asyncio.to_thread(state.new_folder, root, lease.new_id()) / "t")
             reach = Reach(self.engine, found.id, found.about, path)
             endpoint = await reach.endpoint(inspected)
+            if endpoint is not None:
+                endpoint = reach.pinned(endpoint)
         box = DockerSandbox(
             self,
             found,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING, Any, cast
@@ -56,12 +58,30 @@ class Reach:
         self._tunnel_path = tunnel_path
         self._tunnel: Tunnel | None = None
         self._relay: str | None = None
+        self._pin = -1
         self._relay_pythons = list(PYTHONS)
 
     async def close(self) -> None:
         """Close what listens on this side."""
         if self._tunnel is not None:
             await self._tunnel.close()
+        pin, self._pin = self._pin, -1
+        if pin >= 0:
+            os.close(pin)
+
+    def pinned(self, endpoint: Endpoint) -> Endpoint:
+        """The same socket by a path that what runs in the container cannot lead elsewhere.
+
+        The shared folder is writable from there: a link put in the socket's place could lead this process to any
+        socket of this machine, such as the engine's own.
+        """
+        if self.about.way != "socket" or endpoint.uds is None:
+            return endpoint
+        if self._pin < 0:
+            self._pin = os.open(endpoint.uds, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            if not stat.S_ISSOCK(os.fstat(self._pin).st_mode):
+                raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK), endpoint.uds)
+        return Endpoint(url=endpoint.url, uds=f"/proc/{os.getpid()}/fd/{self._pin}")
 
     async def endpoint(self, found: dict[str, Any]) -> Endpoint | None:
         """Where the server can be asked now; `None` when nothing is there yet."""
@@ -157,7 +177,8 @@ async def wait_ready(engine: Engine, container: str, reach: Reach, spec: Sandbox
             if endpoint is not None:
                 status = await _ask(endpoint, spec.health)
                 if status is not None and status < 500:
-                    return endpoint
+                    with contextlib.suppress(OSError):  # it was replaced at that moment: look again
+                        return reach.pinned(endpoint)
             if loop.time() >= deadline:
                 raise await _late(engine, container, reach, spec, found, status)
             await asyncio.sleep(max(0.0, min(delay, deadline - loop.time())))
