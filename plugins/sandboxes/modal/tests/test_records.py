@@ -56,6 +56,14 @@ def test_tags_come_back(labels: Mapping[str, str], port: int | None, workdir: st
     assert tags.wanted(labels).items() <= written.items()
 
 
+@given(st.text(max_size=30) | st.from_regex(r"\d{1,4}(\.[0-9a-zA-Z_-]{0,5}){0,4}", fullmatch=True))
+def test_unreadable_tags_are_no_error(text: str) -> None:
+    written = tags.write("abc", "env", {}, ttl_s=1, port=None, workdir=None)
+    found = tags.read("sb-1", {**written, "agentenv_about": text, "agentenv_owner": text})
+    assert found is not None
+    assert found.record().owner_alive in {None, False}
+
+
 @pytest.mark.parametrize("field", ["agentenv", "agentenv_id"])
 def test_what_is_not_ours_is_not_read(field: str) -> None:
     written = tags.write("abc", "env", {}, ttl_s=1, port=None, workdir=None)

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 MARK: Final = "agentenv"
 CREATE_ID: Final = "agentenv_id"
 _OWNER: Final = "agentenv_owner"
-_CREATED: Final = "agentenv_created"
-_EXPIRES: Final = "agentenv_expires"
-_PORT: Final = "agentenv_port"
-_WORKDIR: Final = "agentenv_workdir"
+_ABOUT: Final = "agentenv_about"
 _USER: Final = "agentenv_label_"
 
 
@@ -80,10 +77,7 @@ def write(
         MARK: "modal",
         CREATE_ID: create_id,
         _OWNER: _pack_owner(lease.owner()),
-        _CREATED: f"{now:.3f}",
-        _EXPIRES: f"{now + ttl_s:.3f}",
-        _PORT: str(port or 0),
-        _WORKDIR: base64.urlsafe_b64encode((workdir or "").encode()).rstrip(b"=").decode() or "-",
+        _ABOUT: f"{round(now * 1000)}.{round((now + ttl_s) * 1000)}.{port or 0}.{_packed(workdir)}",
         f"{_USER}label": label,
         **{f"{_USER}{key}": value for key, value in user.items()},
     }
@@ -98,18 +92,18 @@ def read(sandbox_id: str, tags: Mapping[str, str]) -> Found | None:
     """What a sandbox's tags say; `None` when it is none of ours."""
     if tags.get(MARK) != "modal" or CREATE_ID not in tags:
         return None
-    now = time.time()
-    port = tags.get(_PORT, "0")
+    now = round(time.time() * 1000)
+    created, expires, port, workdir = _about(tags.get(_ABOUT, ""), now)
     user = {key.removeprefix(_USER): value for key, value in tags.items() if key.startswith(_USER)}
     return Found(
         id=sandbox_id,
         create_id=tags[CREATE_ID],
         labels={MARK: "modal", "create_id": tags[CREATE_ID], **user},
-        created_at=_number(tags.get(_CREATED), now),
-        expires_at=_number(tags.get(_EXPIRES), now),
+        created_at=created / 1000,
+        expires_at=expires / 1000,
         owner=_unpack_owner(tags.get(_OWNER, "")),
-        port=int(port) if port.isdigit() and port != "0" else None,
-        workdir=_workdir(tags.get(_WORKDIR, "-")),
+        port=port or None,
+        workdir=workdir,
     )
 
 
@@ -135,15 +129,16 @@ def _unpack_owner(text: str) -> dict[str, Any]:
     return {**places, "pid": int(parts[3]), "start": int(parts[4]) if parts[4].isdigit() else None}
 
 
-def _workdir(text: str) -> str | None:
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode() if text != "-" else None
-    except ValueError:
-        return None
+def _packed(workdir: str | None) -> str:
+    return base64.urlsafe_b64encode((workdir or "").encode()).rstrip(b"=").decode()
 
 
-def _number(text: str | None, default: float) -> float:
+def _about(text: str, now: int) -> tuple[int, int, int, str | None]:
+    """When it was created and expires, in milliseconds, its port and its work folder."""
+    parts = text.split(".")
     try:
-        return float(text or "")
-    except ValueError:
-        return default
+        created, expires, port = (int(part) for part in parts[:3])
+        workdir = base64.urlsafe_b64decode(parts[3] + "=" * (-len(parts[3]) % 4)).decode()
+    except (ValueError, IndexError):
+        return now, now, 0, None
+    return created, expires, port, workdir or None
