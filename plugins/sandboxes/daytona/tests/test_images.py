@@ -82,4 +82,4 @@ def test_what_is_no_image_here_is_refused_in_words(standin: StandIn, options: di
                     await provider.create(spec)
 
     asyncio.run(work())
-    assert standin.boxes == {}
+    assert standin.living == []

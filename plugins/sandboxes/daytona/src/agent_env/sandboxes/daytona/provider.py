@@ -16,6 +16,7 @@ from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecor
 from agent_env.sandboxes.daytona import ending, plan
 from agent_env.sandboxes.daytona import labels as marks
 from agent_env.sandboxes.daytona.client import Api
+from agent_env.sandboxes.daytona.codebox import CodeBoxes
 from agent_env.sandboxes.daytona.creation import Creator
 from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.images import Images
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     import httpx
-    from agent_env.plugin.sandbox import Image, SandboxSpec
+    from agent_env.plugin.sandbox import CodeRequest, Image, SandboxSpec
     from agent_env.sandboxes.daytona.labels import Found
     from agent_env.sandboxes.daytona.sdk import Remote
 
@@ -59,6 +60,7 @@ class DaytonaProvider(SandboxProvider):
         self.tasks = Tasks()
         self.keeper = Keeper(self, self.options.lease_minutes * 60.0)
         self._images = Images(self.api, self.options)
+        self._codes = CodeBoxes(self)
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
         self._starting: asyncio.Task[None] | None = None
         self._creator: Creator | None = None
@@ -131,6 +133,7 @@ class DaytonaProvider(SandboxProvider):
             create.cancel()
         if self._creates:
             await asyncio.wait(set(self._creates))
+        await self._codes.close()
         await self.keeper.close()
         ends = [box.close() for box in self.keeper.boxes]
         for result in await asyncio.gather(*ends, return_exceptions=True):
@@ -183,6 +186,11 @@ class DaytonaProvider(SandboxProvider):
         box = DaytonaSandbox(self, made.remote, made.found, ours=True)
         self.keeper.add(box)
         return box
+
+    async def run_code(self, image: Image, request: CodeRequest) -> Any:
+        if self._closed:
+            raise self._is_closed()
+        return await self._codes.run(image, request)
 
     # -- what sandboxes ask -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.sandboxes.daytona.testing.building import BuildError, Built, build
 from agent_env.sandboxes.daytona.testing.errors import problem
@@ -58,7 +58,9 @@ class ControlApi:
         if name and self._standin.box(name) is not None:
             raise problem(409, f"Sandbox with name {name} already exists")
         built = await self._source(asked)
-        machine = Machine(
+        # A machine with a server has a network of its own, because all of them listen on the same port.
+        outward = not asked.get("networkBlockAll") and "MCP_PORT" not in env
+        machine = Machine(self._standin.new_folder(), built.root, env, built.workdir, network=outward)
             self._standin.new_folder(), built.root, {**built.env, **(asked.get("env") or {})}, built.workdir
         )
         box = Box(asked, name, machine, f"{self._standin.url}/toolbox", labels=dict(asked.get("labels") or {}))
@@ -84,7 +86,7 @@ class ControlApi:
             if snapshot.state != "active" or snapshot.built is None:
                 raise problem(400, f"Snapshot {asked['snapshot']} is {snapshot.state}")
             return snapshot.built
-        dockerfile: str = (asked.get("buildInfo") or {}).get("dockerfileContent", "")
+        dockerfile = str(_object(asked.get("buildInfo")).get("dockerfileContent", ""))
         try:
             return await build(dockerfile, [], self._standin.new_folder(), [])
         except BuildError as error:
@@ -164,7 +166,7 @@ class ControlApi:
         return web.json_response(snapshot.wire())
 
     async def _build(self, snapshot: Snapshot) -> None:
-        info = snapshot.request.get("buildInfo") or {}
+        info = _object(snapshot.request.get("buildInfo"))
         try:
             if self._standin.faults.build_fails:
                 raise BuildError(self._standin.faults.build_fails)
@@ -218,3 +220,7 @@ class ControlApi:
         access = {"accessKey": "a", "secret": "s", "sessionToken": "t", "region": "us-east-1"}
         place = {"storageUrl": f"{self._standin.url}/s3", "bucket": "bucket", "organizationId": "standin"}
         return web.json_response({**access, **place})
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

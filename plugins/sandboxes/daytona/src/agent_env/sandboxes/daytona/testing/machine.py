@@ -35,9 +35,13 @@ def _host_folders() -> list[Path]:
     return [*found, Path(sys.prefix), Path(sys.base_prefix)]
 
 
-def command(root: Path, argv: Sequence[str], *, share: Path | None = None, workdir: str = "/") -> list[str]:
-    """``argv`` in the machine whose root folder is ``root``."""
+def command(
+    root: Path, argv: Sequence[str], *, share: Path | None = None, workdir: str = "/", network: bool = False
+) -> list[str]:
+    """``argv`` in the machine whose root folder is ``root``; with ``network`` it has the host's."""
     words = ["bwrap", "--bind", str(root), "/", "--unshare-all", "--die-with-parent", "--new-session"]
+    if network:
+        words.append("--share-net")
     for name in ("/bin", "/sbin", "/lib", "/lib64"):
         path = Path(name)
         if path.is_symlink():
@@ -64,12 +68,15 @@ def make_root(root: Path, source: Path | None) -> None:
 class Machine:
     """One machine. `start` it, then use its commands, files and ports; `stop` ends everything in it."""
 
-    def __init__(self, folder: Path, source: Path | None, env: Mapping[str, str], workdir: str) -> None:
+    def __init__(
+        self, folder: Path, source: Path | None, env: Mapping[str, str], workdir: str, *, network: bool
+    ) -> None:
         self.folder = folder
         self.root = folder / "root"
         self._source = source
         self._env = environment(env)
         self._workdir = workdir
+        self._network = network
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -83,7 +90,7 @@ class Machine:
         await asyncio.to_thread(make_root, self.root, self._source)
         await asyncio.to_thread(self.path(self._workdir).mkdir, parents=True, exist_ok=True)
         agent = [sys.executable, "-I", "-S", "/run/agent.py", "/run/share/a"]
-        argv = command(self.root, agent, share=self.folder / "s")
+        argv = command(self.root, agent, share=self.folder / "s", network=self._network)
         self._process = await asyncio.create_subprocess_exec(
             *argv, env=self._env, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )

@@ -87,6 +87,11 @@ class StandIn:
             self._thread.join(30)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    @property
+    def living(self) -> list[str]:
+        """Ids of sandboxes that nobody has asked to end."""
+        return [box.id for box in list(self.boxes.values()) if box.state != "destroying"]
+
     def reset(self) -> None:
         """No fault, and the real length of a minute."""
         self.faults.reset()

@@ -51,8 +51,9 @@ class Toolbox:
         work.add_done_callback(box.work.discard)
         try:
             await asyncio.wait([work])
-            if work.cancelled() or (error := work.exception()) is not None:
-                raise problem(404, f"Sandbox {box.id} is gone: {'cancelled' if work.cancelled() else error!r}")
+            error = None if work.cancelled() else work.exception()
+            if work.cancelled() or error is not None:
+                raise problem(404, f"Sandbox {box.id} is gone: {error!r}")
             done = work.result()
         finally:
             work.cancel()
