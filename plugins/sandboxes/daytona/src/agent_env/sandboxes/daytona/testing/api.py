@@ -58,11 +58,10 @@ class ControlApi:
         if name and self._standin.box(name) is not None:
             raise problem(409, f"Sandbox with name {name} already exists")
         built = await self._source(asked)
+        env = {**built.env, **_object(asked.get("env"))}
         # A machine with a server has a network of its own, because all of them listen on the same port.
         outward = not asked.get("networkBlockAll") and "MCP_PORT" not in env
         machine = Machine(self._standin.new_folder(), built.root, env, built.workdir, network=outward)
-            self._standin.new_folder(), built.root, {**built.env, **(asked.get("env") or {})}, built.workdir
-        )
         box = Box(asked, name, machine, f"{self._standin.url}/toolbox", labels=dict(asked.get("labels") or {}))
         box.name = box.name or box.id
         if asked.get("ttlMinutes"):
