@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import io
 import os
 import re
+import shutil
 import stat
 import tarfile
 import tempfile
@@ -64,19 +66,22 @@ class Context:
             for path in self.paths:
                 _add(tar, self.folder, path)
             _add_bytes(tar, self.dockerfile, self.text.encode())
-            if self.with_core:
-                name, wheel = core_wheel()
-                _add_bytes(tar, f"{withcore.FOLDER}/wheels/{name}", wheel)
-                _add_bytes(tar, f"{withcore.FOLDER}/wheels/constraints.txt", withcore.constraints(name).encode())
-                _add_core(tar, wheel)
+            for path, data in _added().items() if self.with_core else ():
+                _add_bytes(tar, path, data)
         target.seek(0)
         return target
 
     def stage(self, target: Path) -> Path:
         """Write the context into an empty folder; returns the Dockerfile's path there. Off the event loop, please."""
-        with self.pack() as packed, tarfile.open(fileobj=packed) as tar:
-            # Links of the env's own folder keep what they say: the builder resolves them inside the context.
-            tar.extractall(target)  # noqa: S202 - packed just now
+        for path in self.paths:
+            source, place = self.folder / path, target / path
+            if source.is_symlink() or source.is_file():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, place, follow_symlinks=False)
+        added = {self.dockerfile: self.text.encode(), **(_added() if self.with_core else {})}
+        for path, data in added.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_bytes(data)
         return target / self.dockerfile
 
 
@@ -156,17 +161,24 @@ def _add_bytes(tar: tarfile.TarFile, path: str, data: bytes) -> None:
     tar.addfile(info, io.BytesIO(data))
 
 
-def _add_core(tar: tarfile.TarFile, wheel: bytes) -> None:
-    """The core's files and their byte code for this Python: an image with the same one need not compile them."""
+@functools.cache
+def _added() -> dict[str, bytes]:
+    """What our core adds to a context: the wheel, and its files with their byte code for this Python, so that an image
+    with the same one need not compile them."""
+    name, wheel = core_wheel()
+    found = {
+        f"{withcore.FOLDER}/wheels/{name}": wheel,
+        f"{withcore.FOLDER}/wheels/constraints.txt": withcore.constraints(name).encode(),
+    }
     with zipfile.ZipFile(io.BytesIO(wheel)) as package:
-        for name in package.namelist():
-            if not name.startswith("agent_env/"):
+        for path in package.namelist():
+            if not path.startswith("agent_env/"):
                 continue
-            source = package.read(name)
-            _add_bytes(tar, f"{withcore.FOLDER}/core/{name}", source)
-            if name.endswith(".py"):
-                cached = importlib.util.cache_from_source(name)
-                _add_bytes(tar, f"{withcore.FOLDER}/core/{cached}", _compiled(source, name))
+            source = found[f"{withcore.FOLDER}/core/{path}"] = package.read(path)
+            if path.endswith(".py"):
+                cached = importlib.util.cache_from_source(path)
+                found[f"{withcore.FOLDER}/core/{cached}"] = _compiled(source, path)
+    return found
 
 
 def _compiled(source: bytes, name: str) -> bytes:
