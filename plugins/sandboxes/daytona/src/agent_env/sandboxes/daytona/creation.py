@@ -191,8 +191,12 @@ class Creator:
         if error is None:
             await self._ended(name)
             return
-        for delay in (0.0, *_LOST_WAITS) if failures.lost(error) else ():
-            # Its answer was lost, and with it whether and when it is made.
+        if failures.lost(error) and not await self._ended(name):
+            # Its answer was lost, and with it whether and when it is made; nobody has to wait for that.
+            self._tasks.start(self._look_again(name), f"daytona look again {ticket.create_id}")
+
+    async def _look_again(self, name: str) -> None:
+        for delay in _LOST_WAITS:
             await asyncio.sleep(delay)
             if await self._ended(name):
                 return

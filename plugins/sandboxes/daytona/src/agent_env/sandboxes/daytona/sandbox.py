@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TAIL = 2000
-_MOST_FOLDER = 4 << 30
+_MOST_FOLDER = 1 << 30
 
 
 class DaytonaSandbox(Sandbox):

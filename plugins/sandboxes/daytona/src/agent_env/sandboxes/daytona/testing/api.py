@@ -169,7 +169,8 @@ class ControlApi:
         try:
             if self._standin.faults.build_fails:
                 raise BuildError(self._standin.faults.build_fails)
-            contexts = [self._standin.storage.context(digest) for digest in info.get("contextHashes") or []]
+            digests = cast("list[str]", info.get("contextHashes") or [])
+            contexts = [self._standin.storage.context(digest) for digest in digests]
             dockerfile = info.get("dockerfileContent") or f"FROM {snapshot.request.get('imageName')}\n"
             snapshot.built = await build(dockerfile, contexts, self._standin.new_folder(), snapshot.log)
             snapshot.state = "active"
