@@ -331,3 +331,41 @@ def test_cancelled_starts_leave_no_process(graded: Any, serve: Serve, processes:
                     await asyncio.sleep(0.02)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("end", "retryable"),
+    [("os._exit(3)", False), ("os._exit(0)", False), ("os._exit(137)", True), ("os.kill(os.getpid(), 9)", True)],
+)
+def test_only_a_start_that_was_killed_is_worth_a_retry(
+    bundle: Build, steps: Any, serve: Serve, end: str, retryable: bool
+) -> None:
+    built = bundle.env().task(steps.deploy, steps.ask, steps.reply)
+    server = built.path / "envs" / "echo" / "server.py"
+    server.write_text(f"import os\n{end}\n")
+
+    async def play() -> None:
+        async with serve(built) as engine:
+            with pytest.raises(EpisodeFailed) as caught:
+                await episode(engine).start()
+            assert caught.value.failure.kind == "deploy"
+            assert caught.value.failure.retryable == retryable
+
+    asyncio.run(play())
+
+
+def test_envs_without_isolation_are_said_to_be(
+    bundle: Build, steps: Any, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> None:
+        async with serve(bundle.env().task(steps.deploy, steps.ask, steps.reply)) as engine:
+            one = episode(engine)
+            assert one.isolation is None
+            await one.start()
+            assert one.isolation == engine.isolation
+            warned = [record for record in caplog.records if "without isolation (isolation: none)" in record.message]
+            assert (engine.isolation == "none") == (len(warned) == 1)
+            assert all("install bubblewrap" in record.message for record in warned)
+            await one.close()
+
+    asyncio.run(play())

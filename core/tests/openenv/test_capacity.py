@@ -84,6 +84,22 @@ def test_the_wait_ends_at_its_deadline(serve: Any, raw: Any) -> None:
     asyncio.run(main(serve(max_concurrent_envs=1)))
 
 
+def test_a_full_server_says_so_once(serve: Any, raw: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def main(url: str) -> None:
+        async with raw(url) as holder:
+            await holder.reset()
+            for path in ("/ws", "/ws?wait=0.01", "/ws?wait=0.01"):
+                async with raw(url, path) as ws:
+                    if "wait" in path:
+                        await ws.send({"type": "reset"})
+                    assert (await ws.read())["data"]["code"] == "CAPACITY_REACHED"
+
+    asyncio.run(main(serve(max_concurrent_envs=1)))
+    said = [record.getMessage() for record in caplog.records if "the server is full" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith("the server is full: 1 of 1 sessions active, 0 wait in line; a larger")
+
+
 def test_who_leaves_the_line_holds_up_nobody(serve: Any, raw: Any) -> None:
     async def main(url: str) -> None:
         async with raw(url) as holder:

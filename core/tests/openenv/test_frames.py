@@ -203,10 +203,40 @@ def test_bad_frames_are_answered_and_the_session_goes_on(serve: Any, raw: Any) -
                 assert answer["data"]["code"] == code, frame
                 assert answer["data"]["message"], frame
                 if code == "VALIDATION_ERROR":
-                    assert answer["data"]["message"] == "Invalid message"
+                    first = answer["data"]["errors"][0]
+                    assert answer["data"]["message"].startswith("Invalid message: ")
+                    assert first["msg"] in answer["data"]["message"]
+                    assert all(str(part) in answer["data"]["message"] for part in first["loc"])
                     assert all(entry.keys() == {"type", "loc", "msg", "input"} for entry in answer["data"]["errors"])
             assert (await ws.reset())["type"] == "observation"
             assert (await other.call("add", a=1, b=2))["data"]["observation"]["result"]["data"] == "3"
+
+    asyncio.run(main(serve()))
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (
+            {"type": "reset", "data": {"splitt": "single", "idx": 1}},
+            "idx: Unknown argument; a reset takes split, index, seed, episode_id, timeout_s (and 1 more)",
+        ),
+        (
+            {"type": "step", "data": {"type": "call_tool", "tool_name": "add", "args": {}}},
+            "args: Extra inputs are not permitted; known: arguments, metadata, tool_name, type",
+        ),
+        (
+            {"type": "step", "data": {"type": "list_tools", "all": True}},
+            "all: Extra inputs are not permitted; known: metadata, type",
+        ),
+        ({"type": "state", "data": {}}, "data: Extra inputs are not permitted; known: type"),
+        ({"type": "step", "data": {"type": "call_tool"}}, "tool_name: Field required"),
+    ],
+)
+def test_the_message_names_the_first_problem_and_what_is_known(serve: Any, raw: Any, frame: Any, words: str) -> None:
+    async def main(url: str) -> None:
+        async with raw(url) as ws:
+            assert (await ws.ask(frame))["data"]["message"] == f"Invalid message: {words}"
 
     asyncio.run(main(serve()))
 

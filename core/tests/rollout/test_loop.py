@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agent_env.errors import Failure, SessionLost
+from agent_env.errors import CapacityReached, Failure, SessionLost
 from agent_env.plugin.tools import ToolResult
 from agent_env.rollout import Settings
 from agent_env.testing.standin import Fault, call, calls, say
@@ -303,3 +303,16 @@ def test_failures_of_the_verifier_stay_what_they_are(play: Any) -> None:
     episodes = FakeEpisodes(end=Failure("verifier", "step 'grade': crashed"))
     played = asyncio.run(play(episodes, script(say("done"))))
     assert str(played.result.failure) == "verifier: step 'grade': crashed"
+
+
+@pytest.mark.parametrize("slow_last", [False, True])
+def test_waiting_in_vain_says_that_the_server_is_full(play: Any, slow_last: bool) -> None:
+    full = CapacityReached("Server at capacity: 8/8 sessions active. Cannot accept new connections.")
+    episodes = FakeEpisodes(resets=[full, *([TimeoutError()] if slow_last else [full] * 20)] + [TimeoutError()] * 20)
+    settings = Settings(max_turns=2, reset_timeout=0.6)
+    played = asyncio.run(play(episodes, script(say("done")), settings=settings))
+    failure = played.result.failure
+    assert failure is not None
+    assert failure.kind == "server"
+    assert "is full and stayed so until reset_timeout ended: Server at capacity: 8/8" in failure.message
+    assert all(session.wait < 0.6 for session in episodes.sessions)

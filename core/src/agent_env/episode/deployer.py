@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from agent_env.bundle import Bundle, EnvSpec
     from agent_env.errors import Problem
-    from agent_env.plugin.sandbox import CodeRequest, Sandbox, SandboxSpec
+    from agent_env.plugin.sandbox import CodeRequest, Isolation, Sandbox, SandboxSpec
     from agent_env.plugin.step import EnvHandle
 
 
@@ -56,6 +56,11 @@ class DeployedEnv(Protocol):
         """
         ...
 
+    @property
+    def isolation(self) -> Isolation | None:
+        """How far it is from the server; `None` = it is no sandbox."""
+        ...
+
     async def why_gone(self) -> str | None:
         """How the env ended, exit code and last output included; `None` while it runs or when that is not known."""
         ...
@@ -70,6 +75,11 @@ class Deployer(Protocol):
 
     All methods but `check` are called from one event loop. What an episode deployed is closed by the episode.
     """
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """What envs get that ask for nothing else; known once it has started. `None` = there are no sandboxes."""
+        ...
 
     def check(self, bundle: Bundle) -> Sequence[Problem]:
         """Tasks that cannot be deployed here, each with why: they are left out."""

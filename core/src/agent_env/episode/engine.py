@@ -108,6 +108,11 @@ class Engine:
         """
         await self._services.deployer.prepared()
 
+    @property
+    def isolation(self) -> Isolation | None:
+        """How far envs are from the server, once it has started; `None` where no sandbox provider is used."""
+        return self._services.deployer.isolation
+
     def episode(self, task: Task, *, episode_id: str | None = None) -> Episode:
         """A new episode of ``task``; nothing runs before its `Episode.start`."""
         return Episode(self._services, task, episode_id or uuid.uuid4().hex)

@@ -16,6 +16,7 @@ from agent_env.episode.outcome import Outcome, Turn
 from agent_env.episode.run import EpisodeRun
 from agent_env.errors import EpisodeFailed, Failure, RewardError, UsageError
 from agent_env.plugin.reward import EpisodeFacts
+from agent_env.plugin.sandbox import ISOLATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agent_env.bundle import Task
     from agent_env.episode.services import Services
     from agent_env.episode.tools import ToolList
+    from agent_env.plugin.sandbox import Isolation
     from agent_env.plugin.step import StepModel
     from agent_env.plugin.tools import ToolResult
 
@@ -112,6 +114,13 @@ class Episode:
             UsageError: the episode has not started.
         """
         return self._run.tools
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """The least isolation among its running envs; `None` without one in a sandbox."""
+        levels = [env.deployed.isolation for env in self._run.envs]
+        known = [level for level in levels if level is not None]
+        return min(known, key=ISOLATIONS.index, default=None)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], *, timeout: float | None = None) -> ToolResult:
         """Call a tool of an env.
@@ -285,7 +294,8 @@ class Episode:
             return
         self.outcome = outcome
         if outcome.failure is not None:
-            log.info("episode %s of task %s failed: %s", self.id, self.task.id, outcome.failure)
+            how = "ended unscored" if outcome.failure.kind == "aborted" else "failed"
+            log.debug("episode %s of task %s %s: %s", self.id, self.task.id, how, outcome.failure)
         self._run.turns.finish()
         self._calls.stop(self._failed().failure)
         self._teardown = self._services.own(self._tear_down(), f"teardown {self.id}")

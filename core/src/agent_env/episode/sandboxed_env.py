@@ -16,7 +16,7 @@ from agent_env.errors import SandboxNotFound
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from agent_env.plugin.sandbox import Endpoint, Sandbox
+    from agent_env.plugin.sandbox import Endpoint, Isolation, Sandbox
 
 log = logging.getLogger("agent_env.episode")
 
@@ -42,6 +42,11 @@ class SandboxedEnv:
     def id(self) -> str:
         """The sandbox's id."""
         return self.sandbox.id
+
+    @property
+    def isolation(self) -> Isolation:
+        """What its sandbox really has."""
+        return self.sandbox.isolation
 
     async def open(self) -> None:
         """Connect.

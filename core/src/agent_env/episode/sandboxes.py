@@ -52,6 +52,11 @@ class SandboxDeployer:
         self._failed_at: dict[tuple[str | None, str], float] = {}
         self._pool = WarmPool(warm, self._create_warm)
 
+    @property
+    def isolation(self) -> Isolation:
+        """What the engine's own provider gives."""
+        return self._providers.make(None).capabilities.isolation
+
     def check(self, bundle: Bundle) -> Sequence[Problem]:
         """Tasks that ask for a provider that is not there."""
         problems: list[Problem] = []

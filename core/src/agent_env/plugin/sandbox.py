@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 Isolation = Literal["none", "shared", "namespace", "container", "vm"]
+ISOLATIONS: Final[tuple[Isolation, ...]] = ("none", "shared", "namespace", "container", "vm")
 """How far a sandbox is from its host: no isolation; one namespace shared by several sandboxes; own namespaces on the
 host's kernel; a container; a virtual machine."""
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_env.errors import AgentEnvError, EpisodeFailed, Failure, ServerAuthError, ServerError
+from agent_env.errors import AgentEnvError, CapacityReached, EpisodeFailed, Failure, ServerAuthError, ServerError
 from agent_env.rollout.tools import tools_difference
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 10.0
+_LATE = "in time (reset_timeout)"
+_FULL = "is full and stayed so until reset_timeout ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,17 @@ async def open_episode(
         EpisodeFailed: with the last attempt's failure.
     """
     retries = 0
+    full: Failure | None = None
     while True:
         failure, opened = await _attempt(target, tools, connect, deadline, list_timeout)
         if opened is not None:
             opened.retries = retries
             return opened
         assert failure is not None
+        if _FULL in failure.message:
+            full = failure
+        elif failure.message.endswith(_LATE) and full is not None:
+            failure = full  # the last attempt was too short to hear it again
         pause = min(0.2 * 2 ** min(retries, 5), 5.0) * random.uniform(0.5, 1.5)  # noqa: S311
         if not failure.retryable or time.monotonic() + pause >= deadline:
             raise EpisodeFailed(failure)
@@ -90,7 +97,8 @@ async def _attempt(
     target: Target, tools: Sequence[Mapping[str, Any]] | None, connect: Connect, deadline: float, list_timeout: float
 ) -> tuple[Failure | None, Opened | None]:
     left = max(deadline - time.monotonic(), 0.1)
-    session = connect(target.url, target.token, left)
+    # A little less than the whole, so that a full server's own answer comes before our patience ends.
+    session = connect(target.url, target.token, left - min(1.0, 0.1 * left))
     opened: Opened | None = None
     try:
         async with asyncio.timeout(left):
@@ -109,7 +117,7 @@ async def _attempt(
         opened = Opened(session, turn, 0)
         return None, opened
     except TimeoutError:
-        return Failure("server", f"no episode from {target.url} in time (reset_timeout)", retryable=True), None
+        return Failure("server", f"no episode from {target.url} {_LATE}", retryable=True), None
     except Exception as error:  # noqa: BLE001  an episode that cannot be opened is a failure of its own
         return failure_of(error, target.url), None
     finally:
@@ -121,6 +129,8 @@ def failure_of(error: Exception, url: str) -> Failure:
     """What an exception of the session means for the episode."""
     if isinstance(error, EpisodeFailed):
         return error.failure
+    if isinstance(error, CapacityReached):
+        return Failure("server", f"{url} {_FULL}: {error}", retryable=True)
     if isinstance(error, ServerAuthError):
         return Failure("server", str(error))
     if isinstance(error, ServerError):

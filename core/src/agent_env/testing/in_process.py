@@ -123,6 +123,10 @@ class InProcessEnv:
         """A URL that nothing answers: the code is played too."""
         yield "http://127.0.0.1:1/mcp"
 
+    @property
+    def isolation(self) -> None:
+        """It is in no sandbox."""
+
     async def why_gone(self) -> str | None:
         """What `gone` says."""
         return self.gone
@@ -153,6 +157,10 @@ class InProcessDeployer:
         self._sandboxes = sandboxes
         self.deployed: list[InProcessEnv] = []
         """Envs that are not closed."""
+
+    @property
+    def isolation(self) -> None:
+        """There are no sandboxes."""
 
     def check(self, bundle: Bundle) -> Sequence[Problem]:
         """Nothing is wrong."""

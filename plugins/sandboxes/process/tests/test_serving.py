@@ -123,6 +123,7 @@ def test_a_server_that_ends_says_why_at_once(env_folder: EnvFolder, state_dir: P
             with pytest.raises(SandboxNotReady, match=r"exit code 3.*no licence found") as caught:
                 await provider.create(SandboxSpec(image=image, startup_timeout=100), timeout=100)
             assert caught.value.exit_code == 3
+            assert not caught.value.retryable
             assert "no licence found" in caught.value.log_tail
             assert not caught.value.retryable
 
@@ -237,3 +238,19 @@ def test_a_state_folder_of_others_or_too_long_is_refused(tmp_path: Path) -> None
     asyncio.run(start(shared, "mode 0700"))
     shared.rmdir()
     asyncio.run(start(tmp_path / ("x" * 100), "too long for unix sockets"))
+
+
+def test_a_provider_without_isolation_says_so_at_its_start(
+    state_dir: Path, isolation: Isolation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def start() -> str:
+        async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
+            return provider.capabilities.isolation
+
+    assert asyncio.run(start()) == isolation
+    warned = [record.getMessage() for record in caplog.records if "without isolation" in record.getMessage()]
+    if isolation == "none":
+        assert len(warned) == 1
+        assert "the option isolation=none turns it off; install bubblewrap, or take another" in warned[0]
+    else:
+        assert warned == []

@@ -83,8 +83,12 @@ class BadMessage(Refused):
     """A message that does not have the documented form."""
 
     def __init__(self, *errors: dict[str, Any]) -> None:
-        words = "; ".join(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in errors)
-        super().__init__("Invalid message", "VALIDATION_ERROR", errors=list(errors))
+        said = [
+            f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}".removeprefix(": ") for error in errors
+        ]
+        words = "; ".join(said)
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"Invalid message: {said[0]}{more}", "VALIDATION_ERROR", errors=list(errors))
         self.words = words
         self.errors = errors
 

@@ -69,6 +69,7 @@ class Hub:
         self._plays: set[Play] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._common: Toolset | None = None
+        self._told_full = False
 
     @property
     def bundle(self) -> Bundle:
@@ -86,7 +87,11 @@ class Hub:
         self.stopping = self.stopped = False
         bundle = self.bundle
         splits = ", ".join(f"{name} {len(split)}" for name, split in bundle.splits.items())
-        logger.info("serving bundle %s: %s", bundle.name, splits or "no tasks")
+        # Under a plain `uvicorn serve:app` nobody configured our logger, and uvicorn has its own.
+        log = logger if logger.hasHandlers() else logging.getLogger("uvicorn.error")
+        isolation = self.engine.isolation
+        apart = "" if isolation is None else f" (isolation of envs: {isolation})"
+        log.info("serving bundle %s%s: %s", bundle.name, apart, splits or "no tasks")
         if bundle.left_out:
             names = sorted({problem.task or str(problem.path) for problem in bundle.left_out})
             shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
@@ -149,10 +154,23 @@ class Hub:
             words = "the server is stopping" if self.stopping else "the server has not started"
             raise Refused(words, "SESSION_ERROR", retryable=True)
         if wait is None and not self.slots.take():
+            self.note_full()
             raise Full(self.slots.active, self.slots.limit)
         play = Play(self, slot=wait is None, wait=wait, first=first)
         self._plays.add(play)
         return play
+
+    def note_full(self) -> None:
+        """Say once that somebody found no room."""
+        if not self._told_full:
+            self._told_full = True
+            logger.warning(
+                "the server is full: %d of %d sessions active, %d wait in line; a larger max_concurrent_envs "
+                "(--max-concurrent-envs) takes more (said once)",
+                self.slots.active,
+                self.slots.limit,
+                self.slots.waiting,
+            )
 
     async def finish(self, play: Play, why: str, worker: asyncio.Task[None] | None = None) -> None:
         """End a session and give its slot back."""

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent_env.openenv.server.frames import BadMessage, Refused
 from agent_env.openenv.wire import END_TURN, MAX_EPISODE_ID, TOOL_TIMEOUT_S, TURN_TIMEOUT_S, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
 _RESET_KEYS: Final = ("split", "index", "seed", "episode_id", "timeout_s", "metadata")
 _CALL_KEYS: Final = frozenset({"type", "tool_name", "arguments", "metadata"})
@@ -98,7 +102,7 @@ def read_frame(text: str) -> Request:
     if allowed is None:
         raise Refused(f"Unknown message type: {str(kind)[:200]}", "UNKNOWN_TYPE")
     if not allowed >= message.keys():
-        raise BadMessage(*(_extra(key, message[key]) for key in message.keys() - allowed))
+        raise BadMessage(*_extras(message, allowed))
     if kind == "step":
         return read_action(_object(message, "data"))
     if kind == "reset":
@@ -118,12 +122,12 @@ def read_action(data: dict[str, Any], *, timeout_s: float | None = None) -> List
     kind = data.get("type", "call_tool")
     if kind == "list_tools":
         if not {"type", "metadata"} >= data.keys():
-            raise BadMessage(*(_extra(key, data[key]) for key in data.keys() - {"type", "metadata"}))
+            raise BadMessage(*_extras(data, {"type", "metadata"}))
         return _LIST
     if kind != "call_tool":
         raise BadMessage(flaw("literal_error", "Input should be 'call_tool' or 'list_tools'", "type", value=kind))
     if not data.keys() <= _CALL_KEYS:
-        raise BadMessage(*(_extra(key, data[key]) for key in data.keys() - _CALL_KEYS))
+        raise BadMessage(*_extras(data, _CALL_KEYS))
     name = data.get("tool_name")
     if not isinstance(name, str):
         raise BadMessage(
@@ -183,8 +187,10 @@ def _object(message: dict[str, Any], key: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _extra(key: str, value: object) -> dict[str, Any]:
-    return flaw("extra_forbidden", "Extra inputs are not permitted", key, value=value)
+def _extras(fields: dict[str, Any], known: AbstractSet[str]) -> Iterator[dict[str, Any]]:
+    words = f"Extra inputs are not permitted; known: {', '.join(sorted(known))}"
+    for key in sorted(fields.keys() - known):
+        yield flaw("extra_forbidden", words, key, value=fields[key])
 
 
 def _notes(metadata: object) -> dict[str, Any] | None:

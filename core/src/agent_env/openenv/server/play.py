@@ -186,6 +186,7 @@ class Play:
             raise Refused("the server is stopping", retryable=True)
         if not self.slot:
             if not await hub.slots.wait(self.wait or 0.0):
+                hub.note_full()
                 raise Full(hub.slots.active, hub.slots.limit)
             self.slot = True
         episode, task = hub.begin(request)
@@ -200,7 +201,7 @@ class Play:
             logger.exception("internal error at the start of episode %s", episode.id)
             words = f"internal error at the start: {type(error).__name__}: {error}"
             return self._fail(episode, task, Failure("server", words), None)
-        return replies.opened(turn, task)
+        return replies.opened(turn, task, episode.isolation)
 
     async def _call(self, episode: Episode, request: CallTool, arguments: Mapping[str, Any]) -> Observation:
         try:
@@ -244,6 +245,8 @@ class Play:
     ) -> Observation:
         self._over = True
         self._hub.count_failure(failure.kind, failure.message, episode.id, task)
+        if timings is None and episode.outcome is not None:
+            timings = episode.outcome.timings
         return replies.failed(failure, task, tool=tool, timings=timings)
 
     # -- state and end -------------------------------------------------------------------------------------------

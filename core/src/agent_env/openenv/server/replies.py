@@ -12,6 +12,7 @@ from agent_env.openenv.wire import END_TURN
 if TYPE_CHECKING:
     from agent_env.episode import Outcome, Turn
     from agent_env.openenv.wire import ToolErrorType
+    from agent_env.plugin.sandbox import Isolation
     from agent_env.plugin.tools import ToolResult
 
 Task = dict[str, Any]
@@ -19,9 +20,11 @@ _OVER = "The episode is over."
 _ERROR_TYPES: dict[str, ToolErrorType] = {"env": "transport_error", "tool_timeout": "timeout"}
 
 
-def opened(turn: Turn, task: Task) -> Observation:
-    """The first turn."""
-    metadata = {"prompt": turn.prompt, "system_prompt": turn.system_prompt, "task": task}
+def opened(turn: Turn, task: Task, isolation: Isolation | None = None) -> Observation:
+    """The first turn; ``isolation`` is the least among the episode's envs, where they run in sandboxes."""
+    metadata: dict[str, Any] = {"prompt": turn.prompt, "system_prompt": turn.system_prompt, "task": task}
+    if isolation is not None:
+        metadata["agentenv"] = {"isolation": isolation}
     return Observation(metadata=metadata)
 
 

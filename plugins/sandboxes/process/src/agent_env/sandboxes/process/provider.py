@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.sandbox import CodeRequest, Image
     from agent_env.sandboxes.process.link import Held, Link
+
+log = logging.getLogger("agent_env.sandboxes.process")
 
 _END_TIMEOUT = 10.0
 
@@ -88,6 +91,13 @@ class ProcessProvider(SandboxProvider):
             self._planner = await Planner.make(self.options, self._ports)
             if self._planner.bubblewrap is not None:
                 self.capabilities = replace(self.capabilities, isolation="namespace", network_none=True)
+            else:
+                log.warning(
+                    "envs and verifiers run as plain processes of this user, without isolation (isolation: none): %s; "
+                    "install bubblewrap, or take another sandbox provider such as docker, before you play what you "
+                    "do not trust",
+                    self._planner.why_not,
+                )
         self._forks = Forks(self._spawner.link, self._planner, self._group, self.options, self._counter)
 
     async def _ready(self) -> tuple[Link, Planner, Forks, Path]:

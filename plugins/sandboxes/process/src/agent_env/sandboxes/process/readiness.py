@@ -30,6 +30,7 @@ _GROWTH = 1.25
 _FIRST_LOOK = 0.1
 _PROBE_TIMEOUT = 5.0
 _TAIL = 4096
+_SIGNALS = 64
 
 
 async def wait_ready(spec: SandboxSpec, plan: Plan, held: Held, folder: Path, link: Link) -> Endpoint:
@@ -150,10 +151,15 @@ async def _ended(spec: SandboxSpec, held: Held, folder: Path) -> SandboxGone:
         f"{spec.label}: the server ended {how} before it answered; its output: {tail.strip() or '(none)'}",
         exit_code=code,
         log_tail=tail,
-        retryable=held.lost or held.expired,
+        retryable=held.lost or held.expired or _killed(code),
         provider="process",
         sandbox_id=held.id,
     )
+
+
+def _killed(code: int | None) -> bool:
+    """Whether a signal ended it, of the kernel out of memory for instance; shells say so with 128 and its number."""
+    return code is not None and (code < 0 or 128 < code <= 128 + _SIGNALS)
 
 
 async def _late(
