@@ -118,7 +118,7 @@ def command(
     from agent_env.evaluation.summary import summarize
 
     named = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
-    sampling = {**{key: value for key, value in named.items() if value is not None}, **read_extra(extra)}
+    sampling = read_extra(extra, {key: value for key, value in named.items() if value is not None})
     prices = read_prices(price_in, price_out)
 
     async def play(progress: Progress) -> EvalRun:

@@ -56,7 +56,7 @@ def render_page(
         "pass_at": settings.pass_at,
         "episodes": [_episode(record, transcripts=transcripts) for record in records],
     }
-    return f"""<!doctype html>
+    page = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -98,6 +98,7 @@ def render_page(
 </body>
 </html>
 """
+    return page.encode("utf-8", "replace").decode("utf-8")  # half surrogates are no text
 
 
 def embed(value: Any) -> str:

@@ -72,20 +72,17 @@ async def play_episode(
         model = EpisodeModel(
             table.endpoint, client, request_of(table.settings, repeat), max_tokens=table.settings.max_episode_tokens
         )
-        result = await _play(table, model, task, tools)
+        seed = table.settings.task_seed if str(task["name"]) in table.seeded else None
+        result = await _play(table, model, task, tools, seed)
         usage.merge(model.usage)
         failure = result.failure
-        if failure is not None and _needs_seed(failure) and str(task["name"]) not in table.seeded:
+        if failure is not None and seed is None and _SEED in failure.message:
             table.seeded.add(str(task["name"]))
             continue
         if failure is not None and failure.retryable and len(earlier) < table.retries:
             earlier.append(failure)
             continue
         return record_of(result, task, repeat, usage=usage, earlier=earlier, ended=time.time())
-
-
-def _needs_seed(failure: Failure) -> bool:
-    return _SEED in failure.message
 
 
 def request_of(settings: EvalSettings, repeat: int) -> dict[str, Any]:
@@ -97,7 +94,11 @@ def request_of(settings: EvalSettings, repeat: int) -> dict[str, Any]:
 
 
 async def _play(
-    table: Table, model: EpisodeModel, task: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]
+    table: Table,
+    model: EpisodeModel,
+    task: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]],
+    seed: int | None,
 ) -> Result:
     settings = table.settings
     prompt: list[dict[str, Any]] = []
@@ -110,7 +111,7 @@ async def _play(
             table.url,
             settings.split,
             int(task["index"]),
-            seed=settings.task_seed if str(task["name"]) in table.seeded else None,
+            seed=seed,
             token=table.token,
         ),
         [],

@@ -116,19 +116,21 @@ def _show(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def read_extra(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Request fields from ``KEY=JSON`` pairs.
+def read_extra(pairs: tuple[str, ...], named: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Request fields from ``KEY=JSON`` pairs, beside those that options of their own gave.
 
     Raises:
-        UsageError: a pair is none, or its key is set by the evaluation itself.
+        UsageError: a pair is none, its key is set by the evaluation itself, or it is given twice.
     """
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = dict(named or {})
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise UsageError(f"--extra {pair!r}: write KEY=JSON, such as top_k=20 or tool_choice='\"auto\"'")
         if key in _OWNED:
             raise UsageError(f"--extra {key}: the evaluation sets that field itself")
+        if key in extra:
+            raise UsageError(f"--extra {key}: that field is given twice")
         try:
             extra[key] = json.loads(text, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
