@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -177,7 +178,8 @@ def _added() -> dict[str, bytes]:
             source = found[f"{withcore.FOLDER}/core/{path}"] = package.read(path)
             if path.endswith(".py"):
                 cached = importlib.util.cache_from_source(path)
-                found[f"{withcore.FOLDER}/core/{cached}"] = _compiled(source, path)
+                with contextlib.suppress(SyntaxError):  # the image says it, where somebody imports the file
+                    found[f"{withcore.FOLDER}/core/{cached}"] = _compiled(source, path)
     return found
 
 
