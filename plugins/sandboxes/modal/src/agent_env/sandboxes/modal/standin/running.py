@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -96,8 +98,9 @@ class Running:
 
     def kill(self) -> None:
         """End the process itself."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+        if self.process.returncode is None:  # asyncio's own kill may take the exit status from who waits for it
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """Let go of it once it is dead; children that hold its output open are dead by then."""
