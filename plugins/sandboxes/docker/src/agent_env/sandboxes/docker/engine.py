@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from agent_env.errors import SandboxUnavailable
 from agent_env.sandboxes.docker.failures import EngineError
@@ -215,6 +215,12 @@ class Engine:
 
     def _lost(self, error: Exception) -> EngineError:
         return EngineError(0, f"cannot reach the Docker engine at {self.address}: {str(error) or type(error).__name__}")
+
+
+async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """A file's content as a request's body; the caller closes the file, not the HTTP client."""
+    while piece := await asyncio.to_thread(file.read, _CHUNK):
+        yield piece
 
 
 _WHERE = "start Docker, or name the engine with DOCKER_HOST or the option docker.host"

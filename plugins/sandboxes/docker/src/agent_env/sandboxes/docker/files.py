@@ -14,6 +14,7 @@ import time
 from contextlib import aclosing
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from agent_env.sandboxes.docker.engine import pieces
 from agent_env.sandboxes.docker.failures import EngineError, to_error
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ async def put(engine: Engine, container: str, tar: IO[bytes], what: str) -> None
     """Unpack a tar at the container's root."""
     try:
         await engine.call(
-            "PUT", f"containers/{container}/archive", params={"path": "/"}, data=tar, timeout=_TRANSFER_TIMEOUT
+            "PUT", f"containers/{container}/archive", params={"path": "/"}, data=pieces(tar), timeout=_TRANSFER_TIMEOUT
         )
     except EngineError as error:
         raise to_error(error, f"writing {what}", container) from error

@@ -13,6 +13,7 @@ from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
 from agent_env.plugin.sandbox import BuildContext, ImageRef
 from agent_env.sandboxes.docker import context as contexts
 from agent_env.sandboxes.docker import state
+from agent_env.sandboxes.docker.engine import pieces
 from agent_env.sandboxes.docker.failures import EngineError, to_error
 from agent_env.sandboxes.docker.settings import DockerSettings, read_settings
 
@@ -173,7 +174,7 @@ class Images:
         packed = await asyncio.to_thread(context.pack)
         with packed:
             lines = self._engine.lines(
-                "build", params=params, data=packed, headers={"Content-Type": "application/x-tar"}
+                "build", params=params, data=pieces(packed), headers={"Content-Type": "application/x-tar"}
             )
             await self._follow(lines, name, f"env {name!r}: building its image", say)
         say(f"{name}: its image is ready")

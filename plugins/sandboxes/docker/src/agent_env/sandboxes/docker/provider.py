@@ -145,6 +145,8 @@ class DockerProvider(SandboxProvider):
                 self.end(box)
         for box in self._attached:
             await self.let_go(box)
+            if box.reach is not None:
+                await asyncio.to_thread(box.reach.remove_folder)
         await self.kills.close()
         left = await self._tasks.wait(_CLOSE_DEADLINE)
         if self._guard is not None:

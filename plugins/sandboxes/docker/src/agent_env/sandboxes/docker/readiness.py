@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from typing import TYPE_CHECKING, Any, cast
 
@@ -68,6 +69,11 @@ class Reach:
         pin, self._pin = self._pin, -1
         if pin >= 0:
             os.close(pin)
+
+    def remove_folder(self) -> None:
+        """Remove the folder of a tunnel that an attached sandbox has for itself."""
+        if self._tunnel_path:
+            shutil.rmtree(os.path.dirname(self._tunnel_path), ignore_errors=True)  # noqa: PTH120
 
     def pinned(self, endpoint: Endpoint) -> Endpoint:
         """The same socket by a path that what runs in the container cannot lead elsewhere.
