@@ -126,13 +126,24 @@ def main() -> None:
         spawned = spawned_copy(Path(folder))
         rows = [
             *measure(GRIDSIM, "prefork", [], [(1, 200 // share), (32, 1000 // share)]),
+            *measure(GRIDSIM, "warm pool", ["--warm", "4"], [(1, 200 // share), (32, 1000 // share)]),
             *measure(spawned, "spawn", [], [(1, 50 // share), (32, 100 // share)]),
             *measure(
                 spawned, "spawn plain", ["--sandbox-option", "isolation=none"], [(1, 50 // share), (32, 100 // share)]
             ),
         ]
     print(f"floor: a bare Python process {bare:.0f} ms; CPU from {rows[0]['cpu_from']}\n")
-    heading = ("envs", "sessions", "episodes/s", "p50 ms", "p95 ms", "x floor", "server CPU-ms", "client CPU-ms", "errors")
+    heading = (
+        "envs",
+        "sessions",
+        "episodes/s",
+        "p50 ms",
+        "p95 ms",
+        "x floor",
+        "server CPU-ms",
+        "client CPU-ms",
+        "errors",
+    )
     print(("{:<12}" + "{:>14}" * 8).format(*heading))
     for r in rows:
         print(

@@ -21,7 +21,8 @@ async def play(url: str, index: int) -> float:
     """One whole episode: read the day, check a plan, submit it, end the turn; returns the reward."""
     async with Session(url, wait=120.0) as session:
         await session.reset(split="eval", index=index, timeout=120.0)
-        for name, arguments in (("read_day", {}), ("check_schedule", {"plan": IDLE}), ("submit_schedule", {"plan": IDLE})):
+        calls = (("read_day", {}), ("check_schedule", {"plan": IDLE}), ("submit_schedule", {"plan": IDLE}))
+        for name, arguments in calls:
             reply = await session.call_tool(name, arguments)
             if reply.failure is not None:
                 raise RuntimeError(str(reply.failure))
