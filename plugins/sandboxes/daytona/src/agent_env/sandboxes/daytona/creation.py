@@ -17,7 +17,7 @@ from agent_env.errors import (
     SandboxUnavailable,
 )
 from agent_env.plugin import lease
-from agent_env.plugin.imagebuild.start import require_command
+from agent_env.plugin.building.plan import need_command
 from agent_env.sandboxes.daytona import ending, failures, labels, plan, readiness
 from agent_env.sandboxes.daytona.client import backoff
 from agent_env.sandboxes.daytona.sdk import NAME
@@ -159,7 +159,7 @@ class Creator:
     async def _serve(self, remote: Remote, spec: SandboxSpec, ready: Ready, about: labels.About) -> Endpoint:
         argv = spec.command
         if argv is None and about.ours and ready.start is not None:
-            argv = require_command(ready.start, spec.label, provider=NAME)
+            argv = need_command(ready.start, spec.label, provider=NAME)
         try:
             return await readiness.start(self._api, remote, self._http, spec, about, argv)
         except SandboxNotFound as error:

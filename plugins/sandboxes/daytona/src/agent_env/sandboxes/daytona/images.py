@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxNotFound, SandboxUnsupported
-from agent_env.plugin.imagebuild import context as contexts
-from agent_env.plugin.imagebuild.start import Start, instructions, read_start
+from agent_env.plugin.building import context as contexts
+from agent_env.plugin.building.plan import ServerPlan, server_of
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
+from agent_env.sandboxes.daytona.dockerfile import instructions
 from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.sdk import NAME, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_env.plugin.imagebuild.context import Context
+    from agent_env.plugin.building.context import Context
     from agent_env.plugin.sandbox import Image
     from agent_env.sandboxes.daytona.client import Api
     from agent_env.sandboxes.daytona.options import DaytonaOptions
@@ -49,7 +50,7 @@ class Ready:
     title: str
     snapshot: str | None = None
     image: str | None = None
-    start: Start | None = None
+    start: ServerPlan | None = None
     runs_itself: bool = False
 
     @property
@@ -140,10 +141,10 @@ class Images:
 
     async def _from_folder(self, image: BuildContext, size: Size, say: Progress) -> Ready:
         context = await asyncio.to_thread(contexts.read, image.path, image.dockerfile, provider=NAME)
-        start = await asyncio.to_thread(read_start, image.path, context.text, provider=NAME)
+        start = await asyncio.to_thread(server_of, image.path, context.source, provider=NAME)
         title = f"env {image.path.name!r}"
         _check(context, title)
-        name = f"agentenv-{context.slug}-{context.digest[:24]}{size.suffix}"
+        name = f"{context.name}{size.suffix}"
         try:
             async with asyncio.timeout(self._options.build_timeout_s):
                 await self._build(name, title, context, size, say)
@@ -191,7 +192,7 @@ class Images:
 
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="agentenv-daytona-"))
         try:
-            dockerfile = await asyncio.to_thread(context.stage, folder)
+            dockerfile = await asyncio.to_thread(_stage, context, folder)
             image = await asyncio.to_thread(sdk.Image.from_dockerfile, dockerfile, strict_context=True)
             params = sdk.CreateSnapshotParams(name=name, image=image, resources=size.resources(sdk))
             await self._api.client.snapshot.create(params, on_logs=on_log, timeout=0)
@@ -220,6 +221,14 @@ class Images:
     async def _activate(self, name: str, found: Any) -> None:
         """Wake a snapshot that nobody used for long."""
         await self._api.call(lambda: self._api.client.snapshot.activate(found), f"snapshot {name}")
+
+
+def _stage(context: Context, folder: Path) -> Path:
+    """Write a build context; its Dockerfile stands at the top, because the SDK looks for files beside it."""
+    context.stage(folder)
+    dockerfile = folder / "Dockerfile.agentenv"
+    dockerfile.write_text(context.text, encoding="utf-8")
+    return dockerfile
 
 
 def _check(context: Context, title: str) -> None:

@@ -94,11 +94,11 @@ def about(spec: SandboxSpec, ready: Ready, options: DaytonaOptions) -> About:
     Raises:
         SandboxUnsupported: nothing says how to start its server.
     """
-    workdir = ready.start.workdir if ready.start is not None else ""
+    start = ready.start
+    workdir = (start.workdir if start is not None else None) or ""
     if not spec.serves:
         return labels.About(label=spec.label, serves=False, workdir=workdir)
-    exposed = ready.start.ports if ready.start is not None else ()
-    port = options.port or (exposed[0] if len(exposed) == 1 else spec.port)
+    port = options.port or (start.port if start is not None else None) or spec.port
     if spec.command is None and ready.command is None and not ready.runs_itself:
         raise SandboxUnsupported(
             f"{spec.label}: Daytona does not run the command of {ready.title}, and nothing else says how to start its "
