@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,43 @@ def test_wrong_usage_is_one_clear_message(arguments: list[str], words: str) -> N
     assert done.returncode in {1, 2}
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_policy_that_returns_nothing_ends_the_rehearsal(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def lazy(messages, tools):\n    pass\n")
+    done = rehearse(GRIDSIM, "--policy", f"{tmp_path / 'mine.py'}:lazy", "--groups", "2", "--samples", "2")
+    assert done.returncode == 2
+    assert "lazy' returned None, which is no assistant message" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_verifier_without_rows_is_a_warning_and_a_small_split_a_note(tmp_path: Path) -> None:
+    bundle = tmp_path / "gridsim"
+    shutil.copytree(GRIDSIM, bundle)
+    (bundle / "artifacts" / "grade" / "verify.py").write_text("def verify(url):\n    return []\n")
+    (bundle / "evals" / "eval.toml").write_text('tasks = ["day/eval-000"]\n')
+    found = played(bundle, "--policy", "greedy", "--groups", "3", "--samples", "2", status=1)
+    assert found["summary"]["mean_reward"] == 0
+    assert any("step 'grade' of task 'day': the verifier returned no rows" in text for text in found["warnings"])
+    assert any("3 groups were asked for; the split 'eval' holds 1 task" in text for text in found["notes"])
+
+
+def test_an_interrupted_rehearsal_shows_what_was_played(tmp_path: Path) -> None:
+    policies = "import time\nfrom pathlib import Path\n\ndef slow(messages, tools):\n"
+    policies += "    mark = Path(__file__).with_name('mark')\n    if mark.exists():\n        time.sleep(0.5)\n"
+    policies += "    mark.touch()\n    return {'content': 'no'}\n"
+    (tmp_path / "mine.py").write_text(policies)
+    command = [str(AGENTENV), "rehearse", str(GRIDSIM), "--policy", f"{tmp_path / 'mine.py'}:slow", "--samples", "1"]
+    with subprocess.Popen(
+        [*command, "--groups", "40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if "1 sample, mean reward" in line:
+                break
+        running.send_signal(signal.SIGINT)
+        rest, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted; what was played until then:" in rest
+    assert "mean reward" in rest.partition("interrupted")[2]
+    assert "Traceback" not in errors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import UsageError
-from agent_env.testing.policies import load_function, load_policy
+from agent_env.testing.policies import CheckedPolicy, load_function, load_policy
 from agent_env.testing.random_policy import random_policy, random_value
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +124,52 @@ def test_the_random_policy_calls_offered_tools_and_ends() -> None:
         messages.append(message)
     assert "tool_calls" not in reply(messages, tools)
     assert "tool_calls" not in random_policy()([], tools[1:])
+
+
+GOOD: list[Any] = [
+    {"content": "x"},
+    {"content": ""},
+    {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+    {"tool_calls": [{"name": "f", "arguments": {}}]},
+    {"content": "x", "tool_calls": None},
+]
+BAD: list[tuple[Any, str]] = [
+    (None, "None, which is no assistant message"),
+    (3, "3, which is no assistant message"),
+    ([], "no assistant message"),
+    ({}, "neither 'content' nor 'tool_calls'"),
+    ({"text": "x"}, "neither 'content' nor 'tool_calls'"),
+    ({"role": "user", "content": "x"}, "a message of the role 'user'"),
+    ({"content": 3}, "the content 3, which is no text"),
+    ({"tool_calls": {"name": "f"}}, "which are no list"),
+    ({"tool_calls": "f()"}, "which are no list"),
+    ({"tool_calls": ["f"]}, "the tool call 'f', which names no function"),
+    ({"tool_calls": [{"function": {"arguments": {}}}]}, "which names no function"),
+]
+
+
+@pytest.mark.parametrize("reply", GOOD)
+def test_an_assistant_message_is_played_as_it_is(reply: Any) -> None:
+    checked = CheckedPolicy(lambda messages, tools: reply, "p", lambda: pytest.fail("a mistake was seen"))
+    assert checked([], []) is reply
+    assert checked.mistake is None
+    assert CheckedPolicy(lambda messages, tools: "x", "p", lambda: None)([], []) == {"content": "x"}
+
+
+@pytest.mark.parametrize(("reply", "words"), BAD)
+def test_what_is_no_assistant_message_is_a_mistake(reply: Any, words: str) -> None:
+    told: list[bool] = []
+    checked = CheckedPolicy(lambda messages, tools: reply, "lazy", lambda: told.append(True))
+    for _ in range(2):
+        with pytest.raises(UsageError, match="policy 'lazy' returned") as caught:
+            checked([], [])
+        assert words in str(caught.value)
+    assert told == [True]
+
+
+def test_an_async_policy_is_a_mistake() -> None:
+    async def reply(messages: Any, tools: Any) -> dict[str, Any]:
+        return {"content": "x"}
+
+    with pytest.raises(UsageError, match="a coroutine: it has to be a plain function"):
+        CheckedPolicy(reply, "lazy", lambda: None)([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from agent_env.errors import Failure
@@ -47,13 +48,40 @@ def test_summary_counts_scored_episodes_only() -> None:
         "failures": 1,
         "kept_groups": 2,
         "mean_reward": 0.75,
-        "stderr": pytest.approx(0.25 / math.sqrt(3)),
+        "stderr": pytest.approx(0.0),
+        "stderr_over": "groups",
         "episodes_per_s": 2.0,
         "deploy_s": 1.0,
         "tools_s": 0.5,
         "verifier_s": 2.0,
     }
     assert done.warnings() == ["1 of 4 episodes failed (1x env); the first: env: env 'grid' died"]
+
+
+def test_samples_of_a_task_are_no_independent_draws() -> None:
+    one = rehearsal([sample(0.5), sample(1.0)]).summary()
+    assert (one["mean_reward"], one["stderr"], one["stderr_over"]) == (0.75, 0.25, "samples")
+    same = rehearsal([sample(0.0)] * 50, [sample(1.0)] * 50).summary()
+    assert (same["mean_reward"], same["stderr"], same["stderr_over"]) == (0.5, 0.5, "groups")
+    uneven = rehearsal([sample(0.0)], [sample(1.0)] * 3).summary()
+    assert uneven["mean_reward"] == 0.5
+    alone = rehearsal([sample(0.5)]).summary()
+    assert (alone["stderr"], alone["stderr_over"]) == (None, None)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=10), st.integers(1, 8))
+def test_more_samples_that_are_alike_make_nothing_surer(means: list[float], samples: int) -> None:
+    one = rehearsal(*([sample(mean)] for mean in means)).summary()
+    many = rehearsal(*([sample(mean)] * samples for mean in means)).summary()
+    for key in ("mean_reward", "stderr"):
+        assert many[key] == pytest.approx(one[key])
+
+
+def test_a_small_split_and_what_the_server_noticed() -> None:
+    done = replace(rehearsal([sample(0.5), sample(1.0)]), asked=4, remarks=("no rows",))
+    assert done.notes() == ["4 groups were asked for; the split 'eval' holds 1 task, all were played"]
+    assert done.warnings() == ["no rows"]
+    assert replace(done, asked=1).notes() == []
 
 
 def test_a_run_whose_rewards_never_vary_is_a_warning_and_a_group_is_a_note() -> None:
@@ -79,7 +107,7 @@ def test_nothing_played_is_a_warning() -> None:
 def test_json_form() -> None:
     failure = Failure("deploy", "no room", retryable=True)
     shown = json.loads(json.dumps(rehearsal([sample(0.5), sample(None, failure=failure)]).as_json(), allow_nan=False))
-    assert set(shown) == {"trainer", "bundle", "split", "groups", "summary", "warnings"}
+    assert set(shown) == {"trainer", "bundle", "split", "groups", "summary", "warnings", "notes"}
     scored, failed = shown["groups"][0]["samples"]
     assert scored == {
         "reward": 0.5,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Self
 
 from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
+from agent_env.testing.rehearsal_report import counted
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from agent_env.testing.rehearsal_report import Rehearsal
 
 _MOST_ROWS = 20
+_QUIET_S = 5.0
 
 
 class LiveTable:
@@ -32,6 +35,7 @@ class LiveTable:
         self._groups: list[RehearsalGroup] = []
         self._numbers: dict[str, int] = {}
         self._note = "starting the server"
+        self._next_line = 0.0
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
@@ -53,8 +57,19 @@ class LiveTable:
         self._note = line
         if self._console.is_terminal:
             self._draw()
-        else:
+        elif time.monotonic() >= self._next_line:
+            # A build prints hundreds of lines; a failed one has its log in the error.
+            self._next_line = time.monotonic() + _QUIET_S
             self._console.print(Text(line), soft_wrap=True)
+
+    def played(self) -> list[RehearsalGroup]:
+        """The groups that ended, and what was played of others, which nobody kept."""
+        ended = {group.task_id for group in self._groups}
+        begun: dict[str, list[RehearsalSample]] = {}
+        for _, sample in self._samples:
+            if sample.task_id not in ended:
+                begun.setdefault(sample.task_id, []).append(sample)
+        return [*self._groups, *(RehearsalGroup(task, False, tuple(samples)) for task, samples in begun.items())]  # noqa: FBT003
 
     def add(self, event: RehearsalSample | RehearsalGroup) -> None:
         """Take the next sample or group."""
@@ -92,9 +107,9 @@ def sample_table(samples: list[tuple[int, RehearsalSample]], kept: dict[str, boo
         table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("invalid", justify="right")
     table.add_column("failure", overflow="ellipsis", no_wrap=True)
-    table.add_column("group is")
+    table.add_column("kept")
     for number, sample in samples:
-        state = {True: "[green]kept", False: "[red]dropped", None: ""}[kept.get(sample.task_id)]
+        state = {True: "[green]yes", False: "[red]no", None: ""}[kept.get(sample.task_id)]
         table.add_row(
             escape(short_id(sample.task_id, bundle)),
             str(number),
@@ -115,35 +130,24 @@ def _group_line(group: RehearsalGroup, bundle: str) -> Text:
     invalid = sum(sample.invalid_calls for sample in group.samples)
     state = "kept" if group.kept else "dropped"
     return Text(
-        f"{short_id(group.task_id, bundle)}: {len(group.samples)} samples, mean reward {mean}, {calls} calls, "
-        f"{invalid} invalid, {failures} failures, {state}"
+        f"{short_id(group.task_id, bundle)}: {counted(len(group.samples), 'sample')}, mean reward {mean}, "
+        f"{counted(calls, 'call')}, {invalid} invalid, {counted(failures, 'failure')}, {state}"
     )
 
 
 def print_summary(done: Rehearsal) -> None:
-    """The groups, the figures and the warnings."""
+    """The groups, the figures and the warnings; on a pipe the groups were printed as they ended."""
     console = Console()
-    table = Table(title=f"{done.bundle} / {done.split}", title_justify="left", box=None, pad_edge=False)
-    for heading in ("group", "episodes", "mean reward", "calls", "invalid", "failures", "group is"):
-        table.add_column(heading, justify="left" if heading == "group" else "right")
-    for group in done.groups:
-        rewards = [sample.reward for sample in group.samples if sample.reward is not None]
-        table.add_row(
-            escape(short_id(group.task_id, done.bundle)),
-            str(len(group.samples)),
-            f"{sum(rewards) / len(rewards):.3f}" if rewards else "-",
-            str(sum(sample.tool_calls for sample in group.samples)),
-            str(sum(sample.invalid_calls for sample in group.samples)),
-            str(sum(1 for sample in group.samples if sample.failure is not None)),
-            "[green]kept" if group.kept else "[red]dropped",
-        )
-    console.print(table)
+    if console.is_terminal:
+        console.print(_group_table(done))
     figures = done.summary()
     mean = "none" if figures["mean_reward"] is None else f"{figures['mean_reward']:.3f}"
-    error = "" if figures["stderr"] is None else f" ± {figures['stderr']:.3f}"
+    over = "group means" if figures["stderr_over"] == "groups" else "samples"
+    error = "" if figures["stderr"] is None else f" ± {figures['stderr']:.3f} (standard error over {over})"
     console.print(
-        f"{figures['episodes']} episodes, {figures['failures']} failures, {figures['kept_groups']} of "
-        f"{len(done.groups)} groups kept, mean reward {mean}{error}, {figures['episodes_per_s']:.1f} episodes/s",
+        f"{counted(figures['episodes'], 'episode')}, {counted(figures['failures'], 'failure')}, "
+        f"{figures['kept_groups']} of {counted(len(done.groups), 'group')} kept, "
+        f"mean reward {mean}{error}, {figures['episodes_per_s']:.1f} episodes/s",
         highlight=False,
         soft_wrap=True,
     )
@@ -161,3 +165,21 @@ def print_summary(done: Rehearsal) -> None:
         console.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
     for warning in done.warnings():
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def _group_table(done: Rehearsal) -> Table:
+    table = Table(title=f"{done.bundle} / {done.split}", title_justify="left", box=None, pad_edge=False)
+    for heading in ("group", "episodes", "mean reward", "calls", "invalid", "failures", "kept"):
+        table.add_column(heading, justify="left" if heading == "group" else "right")
+    for group in done.groups:
+        rewards = [sample.reward for sample in group.samples if sample.reward is not None]
+        table.add_row(
+            escape(short_id(group.task_id, done.bundle)),
+            str(len(group.samples)),
+            f"{sum(rewards) / len(rewards):.3f}" if rewards else "-",
+            str(sum(sample.tool_calls for sample in group.samples)),
+            str(sum(sample.invalid_calls for sample in group.samples)),
+            str(sum(1 for sample in group.samples if sample.failure is not None)),
+            "[green]yes" if group.kept else "[red]no",
+        )
+    return table

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from agent_env.cli.server_options import read_reward, read_sandbox_options, server_options
 
-if TYPE_CHECKING:
-    from agent_env.testing.rehearsal_report import Rehearsal
+_SECONDS = click.FloatRange(0, min_open=True)
 
 
 @click.command("rehearse")
@@ -27,6 +25,15 @@ if TYPE_CHECKING:
 )
 @click.option("--session", help="The trainer's session kind, such as v1 or v2 for miles.")
 @click.option("--max-turns", default=4, show_default=True, type=click.IntRange(1), help="Model replies in an episode.")
+@click.option("--tool-timeout", default=60.0, show_default=True, type=_SECONDS, help="Seconds for a tool call.")
+@click.option(
+    "--reset-timeout",
+    default=600.0,
+    show_default=True,
+    type=_SECONDS,
+    help="Seconds for getting an episode, and for each turn's end.",
+)
+@click.option("--model-timeout", default=600.0, show_default=True, type=_SECONDS, help="Seconds for a model's reply.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @server_options
 @click.pass_context
@@ -40,6 +47,9 @@ def command(
     policy: str,
     session: str | None,
     max_turns: int,
+    tool_timeout: float,
+    reset_timeout: float,
+    model_timeout: float,
     reward: str | None,
     sandbox: str | None,
     sandbox_options: tuple[str, ...],
@@ -49,17 +59,36 @@ def command(
     """Play groups of the folder BUNDLE as a trainer would, with a Python function as the model.
 
     The server, its envs, the rows, the trainer's agent function, reward hook and group filter are the real ones.
-    Exit status: 0 all well, 1 failures or warnings, 2 wrong usage.
-    """
+    Exit status: 0 all well, 1 failures or warnings, 2 wrong usage. Interrupted, it shows what was played.
+
+    \b
+    --json prints an object with the keys
+      trainer, bundle, split
+      groups    list of {task_id, kept, samples}
+      summary   {episodes, failures, kept_groups, mean_reward, stderr,
+                stderr_over, episodes_per_s, deploy_s, tools_s,
+                verifier_s}; the samples of a task depend on each other,
+                so mean_reward is the mean of the groups' means and
+                stderr its standard error across groups, or with one
+                group both are over its samples: stderr_over says which
+      warnings  what would waste a training run
+      notes     what is worth knowing
+    Keys are only ever added.
+    """  # noqa: D301
     import asyncio
     import json
+    import time
 
     from agent_env.cli.rehearsal_table import LiveTable, print_summary
     from agent_env.plugin.trainer import RowSettings
     from agent_env.testing.policies import load_policy
     from agent_env.testing.rehearsal import rehearse
+    from agent_env.testing.rehearsal_report import Rehearsal
 
     reply = load_policy(bundle, policy)
+    settings = RowSettings(
+        max_turns=max_turns, tool_timeout=tool_timeout, reset_timeout=reset_timeout, model_timeout=model_timeout
+    )
 
     async def play(table: LiveTable | None) -> Rehearsal:
         return await rehearse(
@@ -70,22 +99,33 @@ def command(
             groups=groups,
             samples=samples,
             session=session,
-            rows=RowSettings(max_turns=max_turns),
+            rows=settings,
             reward=read_reward(reward),
             sandbox=sandbox,
             sandbox_options=read_sandbox_options(sandbox_options, sandbox),
+            policy=policy,
             on_event=table.add if table is not None else None,
             on_progress=table.say if table is not None else None,
         )
 
+    stopped = False
     if as_json:
         done = asyncio.run(play(None))
         click.echo(json.dumps(done.as_json(), allow_nan=False))
     else:
-        with LiveTable(
-            f"{bundle.resolve().name} · {trainer} · policy {policy}", groups * samples, bundle=bundle.resolve().name
-        ) as table:
-            done = asyncio.run(play(table))
+        name = bundle.resolve().name
+        began = time.perf_counter()
+        with LiveTable(f"{name} · {trainer} · policy {policy}", groups * samples, bundle=name) as table:
+            try:
+                done = asyncio.run(play(table))
+            except KeyboardInterrupt:
+                stopped = True
+                seconds = time.perf_counter() - began
+                done = Rehearsal(trainer, name, split or "", table.played(), seconds)
+        if stopped:
+            click.echo("interrupted; what was played until then:")
         print_summary(done)
+        if stopped:
+            raise KeyboardInterrupt
     if done.warnings():
         context.exit(1)

@@ -9,7 +9,13 @@ from agent_env.cli.server_options import read_reward, read_sandbox_options, read
 @click.command("serve")
 @click.argument("bundle", type=click.Path(exists=True, file_okay=False))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, help="Port to listen on; 0 picks a free one.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 picks a free one.",
+)
 @click.option("--max-concurrent-envs", default=8, show_default=True, type=click.IntRange(1), help="Episodes at once.")
 @click.option("--warm", default=0, show_default=True, type=click.IntRange(0), help="Ready envs to keep for each env.")
 @click.option("--token-var", metavar="NAME", help="Environment variable with the token that every client must send.")

@@ -13,7 +13,7 @@ from agent_env.episode.reward import choose_reward
 from agent_env.episode.services import Services
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from agent_env.bundle import Bundle, Task
@@ -107,6 +107,11 @@ class Engine:
             SandboxError: one could not be.
         """
         await self._services.deployer.prepared()
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What a user should know of the bundle and only playing it shows, such as a verifier that returns no rows."""
+        return tuple(self._services.remarks)
 
     @property
     def isolation(self) -> Isolation | None:

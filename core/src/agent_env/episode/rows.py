@@ -35,4 +35,8 @@ def record(episode: EpisodeRun, step: VerifierModel, rows: object) -> None:
         BadRows: they are no rows.
     """
     checked, score = graded(step, rows)
+    if not checked:
+        episode.services.remark(
+            f"step {step.id!r} of task {episode.task.template!r}: the verifier returned no rows, which scores 0"
+        )
     episode.record_score(step.id, score, checked, name=step.verification)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     StepRun = Callable[[Any, Any], Awaitable[None]]
 
 
+log = logging.getLogger("agent_env.episode")
+
+
 @dataclass(slots=True)
 class Services:
     """The engine as its episodes see it.
@@ -32,6 +36,7 @@ class Services:
         verifier_timeout: seconds a verifier may take.
         teardown_timeout: seconds for each part of a teardown.
         tools: shared lists of tools.
+        remarks: what a user should know of the bundle and only playing it shows, each said once.
         closing: why no new episode may start, or `None`.
         episodes: those that may have something running.
     """
@@ -44,6 +49,7 @@ class Services:
     teardown_timeout: float = 10.0
     tools: ToolLists = field(default_factory=ToolLists)
     closing: str | None = None
+    remarks: dict[str, None] = field(default_factory=dict[str, None])
     episodes: set[Episode] = field(default_factory=set["Episode"])
     _runs: dict[str, StepRun] = field(default_factory=dict[str, "StepRun"])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -58,6 +64,12 @@ class Services:
         if run is None:
             run = self._runs[step_type] = self.registry.load("step", step_type)
         return run
+
+    def remark(self, text: str) -> None:
+        """Say ``text`` in the log, once, and keep it."""
+        if text not in self.remarks:
+            self.remarks[text] = None
+            log.warning("%s", text)
 
     def own(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run ``work`` as a task that the engine keeps and waits for when it closes."""
