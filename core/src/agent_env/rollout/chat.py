@@ -42,6 +42,7 @@ class ChatModel:
         retries: further attempts after the first.
         recover: asked before a retry whether the server kept the lost reply; it gives the server's answer, or `None`
             when nothing was kept. A turn that was recorded is so never asked for twice.
+        key: sent as ``Authorization: Bearer``; it is in no text that leaves this object.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ChatModel:
         timeout: float = 600.0,
         retries: int = 3,
         recover: Callable[[], Awaitable[dict[str, Any] | None]] | None = None,
+        key: str | None = None,
     ) -> None:
         root = base_url.rstrip("/")
         self._url = f"{root}/chat/completions" if root.endswith("/v1") else f"{root}/v1/chat/completions"
@@ -60,6 +62,7 @@ class ChatModel:
         self._timeout = timeout
         self._retries = retries
         self._recover = recover
+        self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         self._client: httpx.AsyncClient | None = None
         self.retried = 0
         """Attempts beyond the first, over all calls."""
@@ -97,7 +100,7 @@ class ChatModel:
         while True:
             lost = False
             try:
-                response = await client.post(self._url, content=content, headers={"content-type": "application/json"})
+                response = await client.post(self._url, content=content, headers=self._headers)
             except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
                 raise ModelFailed(f"{self._url} is no usable address: {_words(error)}") from error
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
