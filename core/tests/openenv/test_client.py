@@ -379,3 +379,15 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
     heavy = {"fastapi", "starlette", "uvicorn", "pydantic", "httpx", "websockets", "agent_env.openenv.app"}
     assert not heavy & set(loaded)
+
+
+def test_the_time_of_a_call_that_hung_is_counted(serve: Any) -> None:
+    async def main(url: str) -> None:
+        async with Session(url) as session:
+            await session.reset(split="all", index=0)
+            reply = await session.call_tool("slow", {"seconds": 60}, timeout=0.1)
+            assert reply.failure is not None
+            assert reply.failure.kind == "tool_timeout"
+            assert reply.timings["tools_s"] >= 0.1
+
+    asyncio.run(main(serve()))

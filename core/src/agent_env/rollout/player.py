@@ -74,6 +74,7 @@ class Player:
         finally:
             self._result.seconds["tools"] += self._clock.stop_tool()
         if reply.failure is not None:
+            self._result.timings.update(reply.timings)
             raise EpisodeFailed(reply.failure)
         if reply.error_type == "tool_not_found":
             self._result.unknown_calls += 1

@@ -25,12 +25,14 @@ class ToolReply:
             own mistake, to be answered and played on.
         message: words for the error.
         failure: the env failed; the episode is over.
+        timings: seconds by part of an episode that is over, as in `TurnReply`.
     """
 
     result: ToolResult | None
     error_type: str | None = None
     message: str | None = None
     failure: Failure | None = None
+    timings: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def tool_reply(data: Mapping[str, Any]) -> ToolReply:
     """The reply to a tool call."""
     failure = _failure(data)
     if failure is not None:
-        return ToolReply(result=None, failure=failure)
+        timings = _numbers(table(_metadata(data).get("agentenv")).get("timings"))
+        return ToolReply(result=None, failure=failure, timings=timings)
     observation = table(data.get("observation"))
     error = table(observation.get("error"))
     if error:

@@ -42,6 +42,7 @@ class FakeReply:
     error_type: str | None = None
     message: str | None = None
     failure: Failure | None = None
+    timings: dict[str, float] = field(default_factory=dict[str, float])
 
 
 class FakeEpisodes:
