@@ -50,9 +50,9 @@ def run_real(venv: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def serve_signals() -> Generator[str]:
-    """The bundle ``signals``, served by the command line; gives its address."""
-    command = [sys.executable, "-m", "_agentenv_start", "serve", str(HERE / "signals")]
+def serve_lamp() -> Generator[str]:
+    """The bundle ``lamp``, served by the command line; gives its address."""
+    command = [str(Path(sys.executable).parent / "agentenv"), "serve", str(HERE / "lamp")]
     with subprocess.Popen(
         [*command, "--port", "0", "--max-concurrent-envs", "32"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as server:

@@ -21,7 +21,7 @@ PY
 pip install -c "$here/constraints.txt" torch trl transformers accelerate datasets tokenizers jmespath
 # matplotlib draws the learning curve of the documentation.
 pip install -c "$here/constraints.txt" matplotlib
-# OpenEnv's async trainer contract; its own dependencies (a user interface) are not needed for that.
-pip install --no-deps -c "$here/constraints.txt" openenv
+# The contract of the async trainer's sessions.
+pip install -c "$here/constraints.txt" openenv
 pip install -e "$root/core[server,testing]" -e "$root/plugins/sandboxes/process" -e "$root/plugins/rewards/basic" \
   -e "$root/plugins/trainers/trl"

@@ -11,15 +11,18 @@ import json
 import sys
 from typing import Any
 
+from agent_env.training.trl.imports import third_party
 from agent_env.training.trl.methods import tool_methods
-from transformers.utils import get_json_schema
 
 
 def main() -> None:
+    get_json_schema = third_party("transformers.utils").get_json_schema
     shown: list[Any] = []
     for tool in json.load(sys.stdin):
         calls: list[Any] = []
-        (method,) = tool_methods([tool], lambda _self, name, arguments, calls=calls: calls.append([name, arguments]) or "")
+        (method,) = tool_methods(
+            [tool], lambda _self, name, arguments, calls=calls: calls.append([name, arguments]) or ""
+        )
         holder = type("Holder", (), {method.attribute: method.function})
         found = [name for name, _ in inspect.getmembers(holder, predicate=inspect.isfunction)]
         bound = getattr(holder(), found[0])

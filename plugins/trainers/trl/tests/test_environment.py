@@ -313,12 +313,13 @@ def test_a_spec_can_be_pickled(bundle: Path) -> None:
 
 
 def test_wrong_specs_are_named(bundle: Path) -> None:
-    for options, words in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"on_infra_failure": "zero"}, "mask, drop or raise"),
         ({"limit": 0}, "limit"),
         ({"tool_timeout": 0}, "tool_timeout"),
         ({"name": "a b"}, "'a b'"),
-    ):
+    ]
+    for options, words in wrong:
         with pytest.raises(UsageError, match=words):
             BundleSpec("http://127.0.0.1:9", **options)
     with pytest.raises(UsageError, match="token_var"):
@@ -326,7 +327,6 @@ def test_wrong_specs_are_named(bundle: Path) -> None:
 
     def script(spec: BundleSpec) -> None:
         with pytest.raises(UsageError, match=r"no split 'nowhere'; it has: .*train"):
-            _ = BundleSpec(spec.url, train_split="nowhere").rows
             _ = BundleSpec(spec.url, train_split="nowhere").environment_factory
 
     play(bundle, script)

@@ -113,7 +113,7 @@ def test_aliases_never_meet() -> None:
     [
         (tool(""), "without a name"),
         (tool("t", {"type": "array"}), "'t'"),
-        (tool("t", {"type": "object", "properties": []} | {"properties": [1]}), "'t'"),
+        (tool("t", {"type": "object", "properties": [1]}), "'t'"),
     ],
 )
 def test_what_cannot_be_a_method_is_refused_by_name(broken: dict[str, Any], words: str) -> None:

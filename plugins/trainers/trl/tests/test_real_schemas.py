@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import random
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 BASIC = ("string", "integer", "number", "boolean", "null", "array", "object")
 NAMES = ("door", "from", "a-b", "a_b", "self", "été", "Args", "Returns", "x Raises", "n", "class", "_self", "timeout_s")
-WORDS = ("Which one.", "", "Two\nlines: of words.", "Args: none", "a (choices: x)", "tab\there", "Returns: it", "x: y\nz: w")
+WORDS = (
+    "Which one.",
+    "",
+    "Two\nlines: of words.",
+    "Args: none",
+    "a (choices: x)",
+    "tab\there",
+    "Returns: it",
+    "x: y\nz: w",
+)
 
 
 def schema_of(rng: random.Random, depth: int = 0) -> Any:
@@ -61,30 +73,31 @@ def canonical(schema: Any) -> Any:
     """One form for all spellings of one meaning; wording left out."""
     if not isinstance(schema, dict):
         return schema
-    if "const" in schema:
-        schema = {"enum": [schema["const"]]}
-    types = schema.get("type", [])
-    kinds = {types} if isinstance(types, str) else set(types)
-    if schema.get("nullable"):
-        kinds |= {"null"}
-    branches = [canonical(branch) for branch in schema.get("anyOf", [])]
-    if schema.get("nullable") and branches:
+    fields = cast("dict[str, Any]", schema)
+    if "const" in fields:
+        fields = {"enum": [fields["const"]]}
+    types: Any = fields.get("type", [])
+    kinds: set[str] = {types} if isinstance(types, str) else set(types)
+    nullable = bool(fields.get("nullable"))
+    branches: list[dict[str, Any]] = [canonical(branch) for branch in fields.get("anyOf", [])]
+    if nullable and branches:
         branches.append(canonical({"type": "null"}))
-        kinds = set()
+    elif nullable:
+        kinds.add("null")
     if branches and all(set(branch) == {"type"} for branch in branches):
         kinds, branches = {kind for branch in branches for kind in branch["type"]}, []
     form: dict[str, Any] = {}
-    if "enum" in schema:
-        values = [*schema["enum"], *([None] if schema.get("nullable") and None not in schema["enum"] else [])]
-        form["enum"] = sorted(map(repr, values))
+    if "enum" in fields:
+        values: list[Any] = fields["enum"]
+        form["enum"] = sorted(map(repr, values + ([None] if nullable and None not in values else [])))
     elif kinds:
         form["type"] = tuple(sorted(kinds))
     if branches:
-        flat = [inner for branch in branches for inner in branch.get("anyOf", [branch])]
+        flat: list[Any] = [inner for branch in branches for inner in branch.get("anyOf", [branch])]
         form["anyOf"] = sorted(flat, key=repr)
     for key in ("items", "additionalProperties"):
-        if key in schema:
-            form[key] = canonical(schema[key])
+        if key in fields:
+            form[key] = canonical(fields[key])
     return form
 
 
@@ -108,14 +121,14 @@ def tools() -> list[dict[str, Any]]:
     return [tool_of(rng, place) for place in range(400)]
 
 
-def test_nothing_is_lost(run_real: Any, tools: list[dict[str, Any]]) -> None:
-    shown = json.loads(run_real("real_schemas.py", stdin=json.dumps(tools)))
+def test_nothing_is_lost(run_real: Callable[..., str], tools: list[dict[str, Any]]) -> None:
+    shown: list[Any] = json.loads(run_real("real_schemas.py", stdin=json.dumps(tools)))
     kept_types = 0
     for tool, one in zip(tools, shown, strict=True):
         own, seen = tool["function"], one["schema"]["function"]
         assert seen["name"] == own["name"] == one["name"]
-        properties = own["parameters"]["properties"]
-        read = {}
+        properties: dict[str, Any] = own["parameters"]["properties"]
+        read: dict[str, Any] = {}
         for called, about in seen["parameters"]["properties"].items():
             stands, told = read_words(about["description"])
             read[stands or called] = (called, about, told)

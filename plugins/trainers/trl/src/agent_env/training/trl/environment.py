@@ -103,6 +103,10 @@ class BundleEnvironment:
         episode = self._slot.episode
         return Result() if episode is None else episode.result
 
+    def _over(self) -> bool:
+        """Whether no episode is open."""
+        return self._slot.episode is None or self._slot.episode.over
+
     def _task(self) -> tuple[str, int, int | None] | None:
         """Split, index and seed of the episode's task."""
         episode = self._slot.episode

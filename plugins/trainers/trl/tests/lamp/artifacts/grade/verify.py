@@ -1,4 +1,4 @@
-"""1 when the right button was pressed, else 0."""
+"""The brightness of the lamp, between 0 and 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,5 @@ def verify(mcp_url: str) -> list[dict[str, Any]]:
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as response:
         state = json.load(response)["result"]["parts"][0]["data"]
-    if not state["right"]:
-        raise RuntimeError("no signal was shown")
-    hit = state["pressed"] == state["right"]
-    return [{"id": "right", "result": hit, "score": float(hit), "description": f"pressed {state['pressed'] or 'none'}"}]
+    score, pressed = state["brightness"], state["pressed"] or "none"
+    return [{"id": "bright", "result": score == 1, "score": score, "description": f"pressed {pressed}"}]

@@ -1,0 +1,116 @@
+"""Two steps of the real GRPOTrainer with scripted replies: one of four envs dies, then all do.
+
+Run by the venv of ``make_venv.sh``: ``real_failures.py FOLDER`` prints what the trainer made of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from agent_env.testing.small import WORD, serve_in_process, small_bundle
+from agent_env.training.trl import BundleSpec
+from train_lamp import Curve, make_model, make_tokenizer, torch, trl
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+DIE = '<tool_call>\n{"name": "die", "arguments": {}}\n</tool_call>'
+SCRIPTS = [[WORD, DIE, "no idea", WORD], ["well"], [DIE] * 4, ["well"] * 4]
+
+
+@contextmanager
+def served(bundle: Path) -> Generator[tuple[str, Any]]:
+    """The bundle's server, in a thread of its own."""
+    ready, stop = threading.Event(), asyncio.Event()
+    found: list[Any] = []
+
+    async def serve() -> None:
+        async with serve_in_process(bundle) as server:
+            found.extend((server, asyncio.get_running_loop()))
+            ready.set()
+            await stop.wait()
+            await server.quiet()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    ready.wait(60)
+    try:
+        yield found[0].url, found[0].deployer
+    finally:
+        found[1].call_soon_threadsafe(stop.set)
+        thread.join(30)
+
+
+class Scripted(trl.GRPOTrainer):  # type: ignore[misc, name-defined]
+    """A trainer whose model says what it is told; everything after the reply is TRL's own."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.scripts = [list(script) for script in SCRIPTS]
+        self.seen: list[dict[str, Any]] = []
+
+    def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> Any:
+        texts = self.scripts.pop(0)
+        assert len(texts) == len(prompt_ids)
+        return [self.processing_class(f"{text}<|im_end|>")["input_ids"] for text in texts], None
+
+    def _calculate_rewards(self, *args: Any) -> Any:
+        rewards: Any = super()._calculate_rewards(*args)
+        self.seen.append({"rewards": [None if value != value else value for value in rewards[:, 0].tolist()]})  # noqa: PLR0124
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        output = super()._generate_and_score_completions(inputs)
+        self.seen[-1]["advantages"] = output["advantages"].tolist()
+        return output
+
+
+def main(folder: Path) -> None:
+    """Train two steps and print the report."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with served(small_bundle(folder / "small", tasks=1)) as (url, deployer):
+        spec = BundleSpec(url, tool_timeout=10, reset_timeout=30)
+        tokenizer = make_tokenizer(spec)
+        curve = Curve()
+        trainer = Scripted(
+            model=make_model(tokenizer),
+            args=trl.GRPOConfig(
+                output_dir=str(folder / "out"),
+                use_cpu=True,
+                bf16=False,
+                report_to="none",
+                save_strategy="no",
+                logging_steps=1,
+                disable_tqdm=True,
+                num_generations=4,
+                per_device_train_batch_size=4,
+                max_completion_length=200,
+                max_steps=2,
+            ),
+            processing_class=tokenizer,
+            train_dataset=spec.train_dataset,
+            environment_factory=spec.environment_factory,
+            reward_funcs=spec.reward_funcs,
+            callbacks=[spec.callback, curve],
+        )
+        trainer.train()
+        some, every = trainer.seen
+        some |= {"reward": curve.logs[0]["reward"], "failed": curve.logs[0]["agentenv/failed"]}
+        finite = all(bool(torch.isfinite(parameter).all()) for parameter in trainer.model.parameters())
+        left_open = sum(not env.closed for env in deployer.deployed)
+    print(json.dumps({"some": some, "every": every, "finite": finite, "left_open": left_open}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
