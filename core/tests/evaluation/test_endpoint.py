@@ -69,6 +69,22 @@ def test_rate_limits_and_server_errors_are_waited_out(chat: Callable[..., Any]) 
     assert model.retried == 3
 
 
+def test_an_error_behind_status_200_is_an_error(chat: Callable[..., Any]) -> None:
+    answers: dict[int, Any] = {0: (200, {}, {"error": {"code": 502, "message": "upstream"}})}
+
+    def faults(number: int, _body: Any) -> Any:
+        return answers.get(number)
+
+    replies, model = ask(chat(hello, faults=faults).url)
+    assert (replies[0].message["content"], model.retried) == ("hello", 1)
+    final = chat(hello, faults=always(200, {}, {"error": {"code": 400, "message": "maximum context length"}}))
+    with pytest.raises(ContextFull):
+        ask(final.url)
+    odd = chat(hello, faults=always(200, {}, {"error": "the engine is down"}))
+    with pytest.raises(ModelFailed, match="the engine is down"):
+        ask(odd.url)
+
+
 def test_a_rate_limit_holds_back_every_episode(chat: Callable[..., Any]) -> None:
     times: list[float] = []
 

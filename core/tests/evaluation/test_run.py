@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import UsageError
 from agent_env.evaluation.endpoint import Endpoint
-from agent_env.evaluation.store import EPISODES_FILE, RUN_FILE, read_run
+from agent_env.evaluation.store import EPISODES_FILE, RUN_FILE, RunStore, read_run
 from agent_env.evaluation.summary import Prices, summarize
 from agent_env.testing.small import WORD, ask, contains, serve_in_process, write_bundle
 from agent_env.testing.standin import call, calls, say
@@ -290,6 +293,53 @@ def test_a_cancelled_run_keeps_what_ended_and_leaves_nothing(world: Eval) -> Non
     assert all(one.reward == 1.0 for one in records)
     done, _ = run(world, endpoint, k=50)
     assert len(lines(done)) == len(done.records) == 150
+
+
+def test_a_server_that_cannot_be_reached_any_more_is_a_failure_once_its_time_is_over(world: Eval) -> None:
+    chat, play, bundle = world
+    ended: list[Any] = []
+
+    def leaves(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
+        stopping.set()
+        time.sleep(0.5)
+        return find(messages, tools)
+
+    endpoint = chat(leaves)
+    stopping = threading.Event()
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            async with serve_in_process(bundle) as served:
+                playing = asyncio.create_task(play(served.url, endpoint, limit=1, reset_timeout=1.5, retries=3))
+                await asyncio.to_thread(stopping.wait)
+            ended.append(await playing)
+
+    asyncio.run(main())
+    (one,) = ended[0].records
+    assert one.reward is None
+    assert one.failure.kind == "server"
+    assert one.attempts == 2
+
+
+def test_a_disk_that_is_full_ends_the_run_and_its_episodes(world: Eval, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_store: RunStore, _record: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunStore, "append", full)
+    chat, play, bundle = world
+    endpoint = chat(find)
+
+    async def main() -> None:
+        async with serve_in_process(bundle) as served, asyncio.timeout(60):
+            before = asyncio.all_tasks()
+            with pytest.raises(ExceptionGroup) as caught:
+                await play(served.url, endpoint, k=4)
+            assert caught.group_contains(OSError, match="No space left")
+            await served.quiet()
+            own = [task for task in asyncio.all_tasks() - before if "evaluation" in repr(task.get_coro())]
+            assert own == []
+
+    asyncio.run(main())
 
 
 def test_an_endpoint_object_shows_no_key() -> None:

@@ -107,6 +107,7 @@ def command(
     episodes have a score, 1 some have none or the run stopped early, 2 wrong usage.
     """
     import asyncio
+    import json
 
     from agent_env.cli.eval_output import Progress, print_summary
     from agent_env.cli.output import print_json
@@ -160,16 +161,18 @@ def command(
             )
         )
 
-    with Progress(model) as progress:
-        run = asyncio.run(play(progress))
+    try:
+        with Progress(model) as progress:
+            run = asyncio.run(play(progress))
+    except KeyboardInterrupt:
+        click.echo("stopped: the same command continues the run", err=True)
+        raise
     summary = {
         "run": str(run.folder),
         "stopped": run.stopped,
         **summarize(run.settings, run.records, prices=prices, wasted_tokens=run.wasted_tokens),
         "left_out": list(run.left_out),
     }
-    import json
-
     write_whole(run.folder / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
     if as_json:
         print_json(summary)

@@ -227,11 +227,16 @@ class Endpoint:
         status = response.status_code
         if status == 200:
             try:
-                return (cast("object", response.json()),), ""
+                payload: object = response.json()
             except (ValueError, RecursionError) as error:
                 raise ModelFailed(f"the chat endpoint answered 200 with what is no JSON: {error}") from error
+            fields = _fields(payload)
+            if "error" not in fields or fields.get("choices"):
+                return (payload,), ""
+            # Gateways pass an engine's error on so; its code is the status that counts.
+            status = _count(_fields(fields["error"]).get("code")) or 200
         text = self.redact(" ".join(response.text.split()))[:_LONGEST_TEXT]
-        said = f"the chat endpoint answered {status} {text}".rstrip()
+        said = f"the chat endpoint answered {response.status_code} {text}".rstrip()
         if status == 429 and "insufficient_quota" in text:
             self.hopeless = said
         elif status in _HOPELESS:
@@ -282,9 +287,8 @@ class EpisodeModel:
             body["tools"] = tools
         payload, retried = await self._endpoint.ask(self._client, body)
         self.retried += retried
-        reply = read_reply(payload)
         self.usage.add(payload)
-        return reply
+        return read_reply(payload)
 
 
 def sendable(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from agent_env.rollout.session import Session, ToolReply, TurnReply
 
 _SEED = "<seed>"
+_GRACE = 5.0
+"""Seconds that the endpoint has for saying itself why a reply took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ async def play_episode(
         if failure is not None and seed is None and _SEED in failure.message:
             table.seeded.add(str(task["name"]))
             continue
-        if failure is not None and failure.retryable and len(earlier) < table.retries:
+        # Without a prompt it failed in the reset, which was tried for as long as it may take already.
+        waited_out = not result.messages
+        if failure is not None and failure.retryable and not waited_out and len(earlier) < table.retries:
             earlier.append(failure)
             continue
         return record_of(result, task, repeat, usage=usage, earlier=earlier, ended=time.time())
@@ -121,7 +125,7 @@ async def _play(
             max_turns=settings.max_turns,
             tool_timeout=settings.tool_timeout,
             reset_timeout=settings.reset_timeout,
-            model_timeout=settings.model_timeout,
+            model_timeout=settings.model_timeout + _GRACE,
         ),
         parser=table.new_parser() if table.new_parser is not None else None,
         connect=connect,
