@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import sys
 import threading
@@ -19,11 +20,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from agent_env.testing.small import WORD, serve_in_process, small_bundle
 from agent_env.training.trl import BundleSpec
-from train_lamp import Curve, make_model, make_tokenizer, torch, trl
+from agent_env.training.trl.imports import third_party
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+torch, trl, lamp = map(third_party, ("torch", "trl", "train_lamp"))
 DIE = '<tool_call>\n{"name": "die", "arguments": {}}\n</tool_call>'
 SCRIPTS = [[WORD, DIE, "no idea", WORD], ["well"], [DIE] * 4, ["well"] * 4]
 
@@ -51,28 +53,29 @@ def served(bundle: Path) -> Generator[tuple[str, Any]]:
         thread.join(30)
 
 
-class Scripted(trl.GRPOTrainer):  # type: ignore[misc, name-defined]
-    """A trainer whose model says what it is told; everything after the reply is TRL's own."""
+def script(trainer: Any, seen: list[dict[str, Any]]) -> None:
+    """Let the model say what it is told; everything after a reply is TRL's own, and ``seen`` what came of it."""
+    left = [list(texts) for texts in SCRIPTS]
+    score, whole = trainer._calculate_rewards, trainer._generate_and_score_completions
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.scripts = [list(script) for script in SCRIPTS]
-        self.seen: list[dict[str, Any]] = []
-
-    def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> Any:
-        texts = self.scripts.pop(0)
+    def generate(prompt_ids: list[Any], *_: Any, **__: Any) -> Any:
+        texts = left.pop(0)
         assert len(texts) == len(prompt_ids)
-        return [self.processing_class(f"{text}<|im_end|>")["input_ids"] for text in texts], None
+        return [trainer.processing_class(f"{text}<|im_end|>")["input_ids"] for text in texts], None
 
-    def _calculate_rewards(self, *args: Any) -> Any:
-        rewards: Any = super()._calculate_rewards(*args)
-        self.seen.append({"rewards": [None if value != value else value for value in rewards[:, 0].tolist()]})  # noqa: PLR0124
-        return rewards
+    def rewards(*arguments: Any) -> Any:
+        found = score(*arguments)
+        seen.append({"rewards": [None if math.isnan(value) else value for value in found[:, 0].tolist()]})
+        return found
 
-    def _generate_and_score_completions(self, inputs: Any) -> Any:
-        output = super()._generate_and_score_completions(inputs)
-        self.seen[-1]["advantages"] = output["advantages"].tolist()
+    def advantages(inputs: Any) -> Any:
+        output = whole(inputs)
+        seen[-1]["advantages"] = output["advantages"].tolist()
         return output
+
+    trainer._generate_single_turn = generate
+    trainer._calculate_rewards = rewards
+    trainer._generate_and_score_completions = advantages
 
 
 def main(folder: Path) -> None:
@@ -81,10 +84,11 @@ def main(folder: Path) -> None:
     torch.manual_seed(0)
     with served(small_bundle(folder / "small", tasks=1)) as (url, deployer):
         spec = BundleSpec(url, tool_timeout=10, reset_timeout=30)
-        tokenizer = make_tokenizer(spec)
-        curve = Curve()
-        trainer = Scripted(
-            model=make_model(tokenizer),
+        tokenizer = lamp.make_tokenizer(spec)
+        curve = lamp.Curve()
+        seen: list[dict[str, Any]] = []
+        trainer = trl.GRPOTrainer(
+            model=lamp.make_model(tokenizer),
             args=trl.GRPOConfig(
                 output_dir=str(folder / "out"),
                 use_cpu=True,
@@ -104,8 +108,9 @@ def main(folder: Path) -> None:
             reward_funcs=spec.reward_funcs,
             callbacks=[spec.callback, curve],
         )
+        script(trainer, seen)
         trainer.train()
-        some, every = trainer.seen
+        some, every = seen
         some |= {"reward": curve.logs[0]["reward"], "failed": curve.logs[0]["agentenv/failed"]}
         finite = all(bool(torch.isfinite(parameter).all()) for parameter in trainer.model.parameters())
         left_open = sum(not env.closed for env in deployer.deployed)

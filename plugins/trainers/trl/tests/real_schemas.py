@@ -16,13 +16,17 @@ from agent_env.training.trl.methods import tool_methods
 
 
 def main() -> None:
+    """Read the tools, write what a model would see of them."""
     get_json_schema = third_party("transformers.utils").get_json_schema
     shown: list[Any] = []
     for tool in json.load(sys.stdin):
         calls: list[Any] = []
-        (method,) = tool_methods(
-            [tool], lambda _self, name, arguments, calls=calls: calls.append([name, arguments]) or ""
-        )
+
+        def play(_self: Any, name: str, arguments: Any, calls: list[Any] = calls) -> str:
+            calls.append([name, arguments])
+            return ""
+
+        (method,) = tool_methods([tool], play)
         holder = type("Holder", (), {method.attribute: method.function})
         found = [name for name, _ in inspect.getmembers(holder, predicate=inspect.isfunction)]
         bound = getattr(holder(), found[0])

@@ -65,8 +65,8 @@ def bundle(tmp_path: Path) -> Path:
 
 def test_tools_are_the_only_public_methods(bundle: Path) -> None:
     def script(spec: BundleSpec) -> list[str]:
-        environment = spec.environment_factory()
-        found = inspect.getmembers(type(environment), predicate=inspect.isfunction)
+        kind: type = spec.environment_factory
+        found: list[tuple[str, Any]] = inspect.getmembers(kind, predicate=inspect.isfunction)
         return [name for name, _ in found if not name.startswith("_")]
 
     assert play(bundle, script) == ["die", "end_turn", "look", "reset"]
@@ -273,7 +273,7 @@ def test_a_class_for_each_set_of_tools(tmp_path: Path) -> None:
         return env
 
     def script(spec: BundleSpec) -> Any:
-        found = {}
+        found: dict[str, list[bool]] = {}
         for row in spec.rows("train"):
             environment = spec.environment_factory[row["environment"]]()
             environment.reset(**row)

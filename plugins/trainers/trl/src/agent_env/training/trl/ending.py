@@ -37,7 +37,7 @@ def ending_of(
     messages = [cast("dict[str, Any]", item) for item in cast("list[object]", completion) if isinstance(item, dict)]
     replies = [message for message in messages if message.get("role") == "assistant"]
     by_reply = [_calls(reply) for reply in replies]
-    invalid = sum(arguments is None for calls in by_reply for _, arguments in calls)
+    invalid = sum(_invalid(reply) for reply in replies)
     response = plain_text(replies[-1].get("content")) if replies else ""
     if not messages or messages[-1].get("role") != "assistant":
         # No reply followed the answers to the last calls: there was no room, or no turn, for another.
@@ -53,15 +53,28 @@ def ending_of(
     return Ending(response=response, calls=tuple(last), invalid_calls=invalid, truncated=cut)
 
 
-def _calls(message: Mapping[str, Any]) -> Calls:
+def _raw_calls(message: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """Name and arguments of the calls of a message, whatever the arguments are."""
     raw: object = message.get("tool_calls")
-    calls: Calls = []
+    calls: list[tuple[str, object]] = []
     for item in cast("list[object]", raw) if isinstance(raw, list) else []:
         fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         function: object = fields.get("function")
         named = cast("dict[str, Any]", function) if isinstance(function, dict) else {}
-        calls.append((str(named.get("name")), read_arguments(named.get("arguments")).value))
+        calls.append((str(named.get("name")), named.get("arguments")))
     return calls
+
+
+def _invalid(message: Mapping[str, Any]) -> int:
+    """Calls that never reached the episode, which counts the others itself."""
+    return sum(
+        not isinstance(arguments, dict) and read_arguments(arguments).value is None
+        for _, arguments in _raw_calls(message)
+    )
+
+
+def _calls(message: Mapping[str, Any]) -> Calls:
+    return [(name, read_arguments(arguments).value) for name, arguments in _raw_calls(message)]
 
 
 def _playable(calls: Calls, aliases: Mapping[str, Mapping[str, str]]) -> list[tuple[str, dict[str, Any]]]:

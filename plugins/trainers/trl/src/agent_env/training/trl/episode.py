@@ -16,7 +16,7 @@ from agent_env.rollout.opening import close_quietly, failure_of, open_episode
 from agent_env.rollout.player import Player
 from agent_env.rollout.result import Result
 from agent_env.rollout.session import connect as connect_openenv
-from agent_env.rollout.tools import tool_names
+from agent_env.rollout.tools import END_TURN, tool_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -208,15 +208,19 @@ class Episode:
     async def _finish(self, ending: Ending) -> None:
         self.result.invalid_calls += ending.invalid_calls
         self.result.truncated = ending.truncated
+        response = ending.response
         for name, arguments in ending.calls:
             await self._call(name, arguments)
             if self._over:
                 return
+            if name == END_TURN:  # what follows it in the reply is not run, and nobody has replied to the next turn
+                response = ""
+                break
         opened = await self._opened()
         if opened is None:
             return
         try:
-            turn = await self._end_turn(opened.session, ending.response)
+            turn = await self._end_turn(opened.session, response)
             while not turn.done:
                 turn = await self._end_turn(opened.session, "")
             self._score(turn, "length" if ending.truncated else "no_call")
