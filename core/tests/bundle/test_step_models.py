@@ -73,13 +73,13 @@ def test_types_that_are_not_played_say_so(name: str) -> None:
     assert "not play" in why
 
 
-def test_the_docker_verifier_waits_for_docker() -> None:
-    why = StepTypes(Registry(entry_points=False)).find("run_container_unit_tests_verifier")
-
-    assert "until the Docker provider exists" in str(why)
-
-
 PROBE = {"type": "probe_file_exists", "paths": ["a"]}
+UNIT_TESTS = {
+    "type": "run_container_unit_tests_verifier",
+    "sandbox_name": "s",
+    "container_name": "c",
+    "command": "pytest",
+}
 
 ACCEPTED: list[dict[str, Any]] = [
     {"type": "deploy_env", "env_id": "e", "cpu": 2, "memory_mb": 512, "ttl_seconds": 60.5, "env_version": 3},
@@ -111,9 +111,13 @@ ACCEPTED: list[dict[str, Any]] = [
         "criteria": [{"type": "response_regex_present", "criterion": "likes", "pattern": "a.b", "flags": "IGNORECASE"}],
     },
     {"type": "verify_sandbox", "criteria": [PROBE], "agent_name": "default-agent", "sandbox_name": "s"},
+    {**UNIT_TESTS, "setup_commands": ["true"], "reward_path": "/logs/reward.txt", "timeout_sec": 1.5},
 ]
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({**UNIT_TESTS, "reward_path": "../reward.txt"}, "no '..'"),
+    ({**UNIT_TESTS, "command": ""}, "field 'command'"),
+    ({**UNIT_TESTS, "score_aggregator": "all_pass"}, "score_aggregator"),
     ({"type": "deploy_env"}, "field 'env_id': this field is missing"),
     ({"type": "deploy_env", "env_id": ""}, "field 'env_id': expected"),
     ({"type": "deploy_env", "env_id": 3}, "field 'env_id': expected a string, not 3"),

@@ -9,11 +9,12 @@ from agent_env.bundle.names import did_you_mean, listing
 from agent_env.bundle.steps.agent import DeployAgent, PromptAgent
 from agent_env.bundle.steps.deploy import DeployEnv, DeploySandbox
 from agent_env.bundle.steps.load import LoadArtifact, RunCode
+from agent_env.bundle.steps.unit_tests import RunContainerUnitTestsVerifier
 from agent_env.bundle.steps.verify import (
     AgentPromptResponseVerifier,
     AggregateVerifiers,
     EnvOutcomeVerifier,
-    VerifierModel,
+    ScoringModel,
     VerifySandbox,
 )
 from agent_env.bundle.tool_rules import check_tools
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from agent_env.bundle.entities import Entities
     from agent_env.bundle.graph import StepGraph
     from agent_env.plugin.step import StepModel
+
+_IN_SANDBOXES = (DeployAgent, LoadArtifact, VerifySandbox, RunCode, RunContainerUnitTestsVerifier)
 
 
 class Rules:
@@ -154,7 +157,7 @@ class Rules:
                 self._report(step, "sandbox_name", f"{name!r} is also the sandbox of the step {deployed[name].id!r}")
             deployed.setdefault(name, step)
         for step in self._steps:
-            if not isinstance(step, (DeployAgent, LoadArtifact, VerifySandbox, RunCode)) or step.sandbox_name is None:
+            if not isinstance(step, _IN_SANDBOXES) or step.sandbox_name is None:
                 continue
             found = deployed.get(step.sandbox_name)
             if found is None:
@@ -174,7 +177,7 @@ class Rules:
                 self._unique(turns, step.turn_id, step, "prompt_id")
         known: dict[str, StepModel] = {}
         for step in self._steps:
-            if isinstance(step, VerifierModel):
+            if isinstance(step, ScoringModel):
                 self._unique(known, step.verification, step, "verifier_id")
         for step in self._steps:
             if isinstance(step, (EnvOutcomeVerifier, AgentPromptResponseVerifier)) and step.prompt_id is not None:

@@ -35,6 +35,9 @@ log = logging.getLogger("agent_env.episode")
 DEPLOYS = frozenset({"deploy_env", "deploy_sandbox", "deploy_agent"})
 """Step types whose failure always ends the episode: playing on without the env would score its absence."""
 
+_IN_SANDBOXES = frozenset({"verify_sandbox", "run_container_unit_tests_verifier"})
+"""Verifiers that work in the episode's own sandbox: its end is not theirs."""
+
 _LOG_TAIL = 2000
 _LONGEST = 4000
 _LOOK_AGAIN = 0.02
@@ -59,7 +62,7 @@ async def explain(error: Exception, step: StepModel, run: EpisodeRun) -> tuple[F
 
 def _of_step(error: Exception, step: StepModel, where: str) -> Failure:
     if step.scores:
-        if step.type == "verify_sandbox" and isinstance(error, SandboxGone):
+        if step.type in _IN_SANDBOXES and isinstance(error, SandboxGone):
             return Failure("env", f"{where}: {_text(error)}", retryable=True)
         return _verifier(error, where)
     if isinstance(error, AgentEnvError):

@@ -27,6 +27,12 @@ _STEPS = (
     ),
     ("verify_sandbox", "Score files and commands in a sandbox", "verify:VerifySandbox", "probe:run_verify_sandbox"),
     (
+        "run_container_unit_tests_verifier",
+        "Score by the tests of a project in a sandbox",
+        "unit_tests:RunContainerUnitTestsVerifier",
+        "unit_tests:run_unit_tests",
+    ),
+    (
         "agent_prompt_response_verifier",
         "Score a reply of the agent",
         "verify:AgentPromptResponseVerifier",

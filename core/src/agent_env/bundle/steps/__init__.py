@@ -19,6 +19,7 @@ BUILTIN: Final[dict[str, str]] = {
     "run_code": "agent_env.bundle.steps.load:RunCode",
     "env_outcome_verifier": "agent_env.bundle.steps.verify:EnvOutcomeVerifier",
     "verify_sandbox": "agent_env.bundle.steps.verify:VerifySandbox",
+    "run_container_unit_tests_verifier": "agent_env.bundle.steps.unit_tests:RunContainerUnitTestsVerifier",
     "agent_prompt_response_verifier": "agent_env.bundle.steps.verify:AgentPromptResponseVerifier",
     "aggregate_verifiers": "agent_env.bundle.steps.verify:AggregateVerifiers",
 }

@@ -16,11 +16,9 @@ _OTHER = (
     "verify_universe_load_export_roundtrip combine_universe_verdicts"
 )
 
-NOT_PLAYED: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        [*_OTHER.split(), *(f"verify_a2a_{end}" for end in _A2A.split())],
-        "is a step type of the format that AgentEnv does not play",
-    ),
-    "run_container_unit_tests_verifier": "is not played until the Docker provider exists",
-}
+_REFUSAL = "is a step type of the format that AgentEnv does not play"
+
+NOT_PLAYED: Final[dict[str, str]] = dict.fromkeys(
+    [*_OTHER.split(), *(f"verify_a2a_{end}" for end in _A2A.split())], _REFUSAL
+)
 """Why each of them is refused, as the end of a sentence that begins with the name."""

@@ -23,18 +23,23 @@ def _name(item: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-class VerifierModel(StepModel):
-    """A step that records a score; `None` as ``score_aggregator`` means the step type's own default."""
+class ScoringModel(StepModel):
+    """A step that records a score."""
 
     scores: ClassVar[bool] = True
 
-    score_aggregator: Aggregator | None = None
     verifier_id: Text | None = None
 
     @property
     def verification(self) -> str:
         """Name of its rows for `AggregateVerifiers`: ``verifier_id``, else the step's id."""
         return self.verifier_id or self.id
+
+
+class VerifierModel(ScoringModel):
+    """A step that scores by rows; `None` as ``score_aggregator`` means the step type's own default."""
+
+    score_aggregator: Aggregator | None = None
 
     @property
     def aggregator(self) -> Aggregator:
