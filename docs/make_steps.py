@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from agent_env.bundle.step_types import StepTypes
 from agent_env.bundle.steps import BUILTIN, criteria, fields
@@ -61,7 +61,21 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
             {"type": "response_regex_present", "pattern": "profit of \\d+", "flags": ["IGNORECASE"]},
         ],
     },
+    "run_container_unit_tests_verifier": {
+        "sandbox_name": "judge",
+        "container_name": "judge",
+        "setup_commands": ["python -m venv --system-site-packages .venv"],
+        "command": ".venv/bin/python -m unittest && echo 1 > reward.txt || echo 0 > reward.txt",
+        "timeout_sec": 120,
+        "reward_path": "reward.txt",
+    },
     "aggregate_verifiers": {"verifier_ids": ["grade", "answer"]},
+    "run_container_unit_tests_verifier": {
+        "sandbox_name": "judge",
+        "container_name": "judge",
+        "command": "python -m pytest -q tests",
+        "timeout_sec": 120,
+    },
 }
 CRITERIA: Final = {
     "verify_sandbox": (criteria.FileExists, criteria.DirExists, criteria.FileContains, criteria.BashSucceeds),
@@ -110,7 +124,7 @@ def example(name: str) -> dict[str, Any]:
 def table(model: type[BaseModel]) -> list[str]:
     """The fields of a model, without those that every step has and those that are refused."""
     silent: frozenset[str] = getattr(model, "fields_without_meaning", frozenset())
-    common = set(StepModel.model_fields) if issubclass(model, StepModel) else set()
+    common: set[str] = set(StepModel.model_fields) if issubclass(model, StepModel) else set()
     rows = ["| field | value | default |", "|---|---|---|"]
     for field, info in model.model_fields.items():
         if field in common or is_refused(info.annotation, info.metadata) or (field == "type" and not common):
@@ -123,8 +137,8 @@ def table(model: type[BaseModel]) -> list[str]:
 
 def default_of(info: Any) -> Any:
     """A field's default as JSON has it."""
-    value = info.default_factory() if info.default is PydanticUndefined else info.default
-    return list(value) if isinstance(value, tuple) else value
+    value: Any = info.default_factory() if info.default is PydanticUndefined else info.default
+    return value
 
 
 def is_refused(annotation: Any, metadata: list[Any]) -> bool:
@@ -150,7 +164,7 @@ def value_words(annotation: Any) -> str:
         return value_words(inner[0])
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return f"`{annotation.__name__}`" if annotation in _parts() else "criterion"
-    return _NAMES.get(annotation, "any JSON")
+    return _NAMES.get(cast("Any", annotation), "any JSON")
 
 
 def _parts() -> set[type[BaseModel]]:

@@ -18,10 +18,13 @@ def _inside(path: str) -> str:
 
 
 class RunContainerUnitTestsVerifier(ScoringModel):
-    """Runs ``command`` in a sandbox and scores its exit code, or the number that it wrote to ``reward_path``.
+    """Runs ``command`` in the shell of a sandbox. Without ``reward_path`` its exit code scores: 0 is 1.0, else 0.0.
 
+    With ``reward_path`` the number in that file scores, held to 0..1, whatever the exit code; what the file held
+    before is removed. Tests that took longer than ``timeout_sec`` (exit codes 124 and 137 too), a command that could
+    not be run, a setup command that failed and a reward file without a number fail the episode: they score nothing.
     A sandbox that a step deploys is the container itself, so ``container_name`` only names it. ``user`` is the user
-    that the sandbox has, ``root`` counts as not asked for. ``timeout_sec`` is in seconds. A relative ``reward_path``
+    that the sandbox has; another one is refused, and ``root`` counts as not asked for. A relative ``reward_path``
     starts where the command starts.
     """
 
