@@ -200,3 +200,42 @@ def test_importing_the_server_loads_no_peer() -> None:
     code = "import sys, json; from agent_env.openenv import build_app; print(json.dumps(sorted(sys.modules)))"
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
     assert not {"openenv", "fastmcp", "mcp", "gradio", "uvicorn", "httpx", "numpy", "rich", "pytest"} & set(loaded)
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_a_server_of_uvicorns_own_says_what_it_serves(world: Any, tmp_path: Path, configured: bool) -> None:
+    program = tmp_path / "program.py"
+    text = """
+        import asyncio, logging, sys
+        import uvicorn
+        from agent_env.bundle import load_bundle
+        from agent_env.episode import Engine
+        from agent_env.openenv import build_app
+        from agent_env.testing.in_process import InProcessDeployer, InProcessEnv
+
+        if CONFIGURED:
+            logging.basicConfig(level=logging.INFO, format="mine %(message)s", stream=sys.stderr)
+        app = build_app("", engine=Engine(load_bundle(sys.argv[1]), deployer=InProcessDeployer({"calc": InProcessEnv})))
+
+        async def main():
+            server = uvicorn.Server(uvicorn.Config(app, port=0, ws_max_size=1 << 27))
+            serving = asyncio.create_task(server.serve())
+            while not server.started:
+                await asyncio.sleep(0.02)
+            server.should_exit = True
+            await serving
+
+        asyncio.run(main())
+    """
+    program.write_text(textwrap.dedent(text).replace("CONFIGURED", str(configured)))
+    done = subprocess.run(
+        [sys.executable, str(program), str(world.engine.bundle.path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if "serving bundle" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("mine " if configured else "INFO: ")
+    assert "all " in lines[0]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 POLICIES = "def yes(messages, tools):\n    return {'content': 'yes'}\n\ndef _hidden(messages, tools):\n    return {}\n"
@@ -148,18 +149,27 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
+def always(reply: object) -> Callable[[object, object], object]:
+    """A policy that always says the same."""
+
+    def policy(messages: object, tools: object) -> object:
+        return reply
+
+    return policy
+
+
 @pytest.mark.parametrize("reply", GOOD)
 def test_an_assistant_message_is_played_as_it_is(reply: Any) -> None:
-    checked = CheckedPolicy(lambda messages, tools: reply, "p", lambda: pytest.fail("a mistake was seen"))
+    checked = CheckedPolicy(always(reply), "p", lambda: pytest.fail("a mistake was seen"))
     assert checked([], []) is reply
     assert checked.mistake is None
-    assert CheckedPolicy(lambda messages, tools: "x", "p", lambda: None)([], []) == {"content": "x"}
+    assert CheckedPolicy(always("x"), "p", lambda: None)([], []) == {"content": "x"}
 
 
 @pytest.mark.parametrize(("reply", "words"), BAD)
 def test_what_is_no_assistant_message_is_a_mistake(reply: Any, words: str) -> None:
     told: list[bool] = []
-    checked = CheckedPolicy(lambda messages, tools: reply, "lazy", lambda: told.append(True))
+    checked = CheckedPolicy(always(reply), "lazy", lambda: told.append(True))
     for _ in range(2):
         with pytest.raises(UsageError, match="policy 'lazy' returned") as caught:
             checked([], [])
