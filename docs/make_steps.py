@@ -70,12 +70,6 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "reward_path": "reward.txt",
     },
     "aggregate_verifiers": {"verifier_ids": ["grade", "answer"]},
-    "run_container_unit_tests_verifier": {
-        "sandbox_name": "judge",
-        "container_name": "judge",
-        "command": "python -m pytest -q tests",
-        "timeout_sec": 120,
-    },
 }
 CRITERIA: Final = {
     "verify_sandbox": (criteria.FileExists, criteria.DirExists, criteria.FileContains, criteria.BashSucceeds),

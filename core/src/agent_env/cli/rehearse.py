@@ -23,6 +23,7 @@ _SECONDS = click.FloatRange(0, min_open=True)
     metavar="NAME",
     help="The stand-in model: random, a function of the bundle's policies.py, or FILE.py:FUNCTION.",
 )
+@click.option("--warm", default=0, show_default=True, type=click.IntRange(0), help="Ready envs to keep for each env.")
 @click.option("--session", help="The trainer's session kind, such as v1 or v2 for miles.")
 @click.option("--max-turns", default=4, show_default=True, type=click.IntRange(1), help="Model replies in an episode.")
 @click.option("--tool-timeout", default=60.0, show_default=True, type=_SECONDS, help="Seconds for a tool call.")
@@ -45,6 +46,7 @@ def command(
     groups: int,
     samples: int,
     policy: str,
+    warm: int,
     session: str | None,
     max_turns: int,
     tool_timeout: float,
@@ -104,6 +106,7 @@ def command(
             sandbox=sandbox,
             sandbox_options=read_sandbox_options(sandbox_options, sandbox),
             policy=policy,
+            warm=warm,
             on_event=table.add if table is not None else None,
             on_progress=table.say if table is not None else None,
         )

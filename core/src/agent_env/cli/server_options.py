@@ -66,7 +66,7 @@ def read_sandbox_options(pairs: tuple[str, ...], sandbox: str | None) -> dict[st
     """Options by provider name.
 
     Raises:
-        UsageError: a pair that is no KEY=VALUE.
+        UsageError: a pair that is no KEY=VALUE, or that does not say which provider of a chain it is for.
     """
     options: dict[str, dict[str, str]] = {}
     for pair in pairs:
@@ -74,6 +74,9 @@ def read_sandbox_options(pairs: tuple[str, ...], sandbox: str | None) -> dict[st
         if not equals or not key:
             raise UsageError(f"--sandbox-option {pair!r}: write KEY=VALUE or PROVIDER.KEY=VALUE")
         provider, dot, name = key.partition(".")
+        if not dot and sandbox is not None and "," in sandbox:
+            first = sandbox.partition(",")[0].strip()
+            raise UsageError(f"--sandbox-option {pair!r}: say which provider of {sandbox} it is for: {first}.{pair}")
         if not dot:
             provider, name = sandbox or "process", key
         options.setdefault(provider, {})[name] = value

@@ -31,7 +31,7 @@ class Providers:
         options: options as text, by provider name.
 
     Raises:
-        PluginError: the engine's own provider is not installed.
+        PluginError: the engine's own provider, or one that options are for, is not installed.
         UsageError: options that do not fit.
     """
 
@@ -46,6 +46,8 @@ class Providers:
         self._made: dict[str, SandboxProvider] = {}
         self._starts: dict[str, asyncio.Task[None]] = {}
         self._closed = False
+        for name in self._options:
+            registry.info("sandbox", name)  # options that no provider would ever read are not ignored
         if sandbox is None or isinstance(sandbox, str):
             self.default = sandbox or DEFAULT
             self.make(self.default)

@@ -36,6 +36,7 @@ async def rehearse(
     rows: RowSettings | None = None,
     reward: str | Callable[..., Any] | None = None,
     sandbox: str | None = None,
+    warm: int = 0,
     sandbox_options: Mapping[str, Mapping[str, str]] | None = None,
     max_concurrent_envs: int | None = None,
     registry: Registry | None = None,
@@ -56,6 +57,7 @@ async def rehearse(
         rows: settings of the rows.
         reward: as in `agent_env.openenv.build_app`.
         sandbox: name of the sandbox provider; default the embedded one.
+        warm: ready envs to keep for each env that tasks deploy.
         sandbox_options: options by provider name.
         max_concurrent_envs: episodes at once; further ones wait in line.
         registry: plugins; default those installed.
@@ -85,6 +87,7 @@ async def rehearse(
         reward=reward,
         sandbox=sandbox,
         sandbox_options=sandbox_options,
+        warm=warm,
         max_concurrent_envs=at_once,
         registry=plugins,
         progress=on_progress,
