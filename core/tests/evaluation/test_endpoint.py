@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import UsageError
-from agent_env.evaluation.endpoint import Endpoint, EpisodeModel, chat_url, check_base_url, read_key, sendable
+from agent_env.evaluation.address import chat_url, check_base_url, read_key
+from agent_env.evaluation.endpoint import Endpoint, EpisodeModel, sendable
 from agent_env.evaluation.retry import retry_after
 from agent_env.rollout import ContextFull, ModelFailed
 from agent_env.testing.standin import say

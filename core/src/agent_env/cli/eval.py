@@ -111,7 +111,7 @@ def command(
 
     from agent_env.cli.eval_output import Progress, print_summary
     from agent_env.cli.output import print_json
-    from agent_env.evaluation.endpoint import read_key
+    from agent_env.evaluation.address import read_key
     from agent_env.evaluation.plan import EvalPlan
     from agent_env.evaluation.run import evaluate
     from agent_env.evaluation.settings import read_extra

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from agent_env.errors import UsageError
+from agent_env.evaluation.address import chat_url
 from agent_env.evaluation.retry import Throttle, backoff, retry_after
+from agent_env.evaluation.usage import Usage, as_count, as_fields
 from agent_env.rollout.chat import read_reply
 from agent_env.rollout.model import ContextFull, ModelFailed
 
@@ -42,104 +41,6 @@ _HOPELESS = {
 }
 _AGAIN = frozenset({408, 409, 425, 429})
 _LONGEST_TEXT = 500
-
-
-@dataclass(slots=True)
-class Usage:
-    """Tokens that replies cost, as the endpoint counted them.
-
-    Attributes:
-        prompt: of all requests.
-        completion: of all replies.
-        cached: those of ``prompt`` that the endpoint says it had cached.
-        replies: replies in all.
-        uncounted: replies for which the endpoint gave no usage.
-    """
-
-    prompt: int = 0
-    completion: int = 0
-    cached: int = 0
-    replies: int = 0
-    uncounted: int = 0
-
-    def merge(self, other: Usage) -> None:
-        """Add what another episode cost."""
-        self.prompt += other.prompt
-        self.completion += other.completion
-        self.cached += other.cached
-        self.replies += other.replies
-        self.uncounted += other.uncounted
-
-    @property
-    def total(self) -> int:
-        return self.prompt + self.completion
-
-    def add(self, payload: object) -> None:
-        """Count what a chat completion says."""
-        self.replies += 1
-        usage = _fields(_fields(payload).get("usage"))
-        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-        if prompt is None or completion is None:
-            self.uncounted += 1
-            return
-        self.prompt += prompt
-        self.completion += completion
-        self.cached += _count(_fields(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
-
-
-def _fields(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def check_base_url(base_url: str) -> str:
-    """The address without its trailing slash.
-
-    Raises:
-        UsageError: it is no http address, or holds a password.
-    """
-    try:
-        parts = urlsplit(base_url.strip())
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise UsageError("--base-url is no address; write it as http://host:port/v1") from None
-    if "@" in parts.netloc:
-        raise UsageError("--base-url holds a user name or password: name the key's variable with --api-key-var instead")
-    if any(word in parts.query.lower() for word in ("key=", "token=", "secret=", "sig=")):
-        raise UsageError("--base-url holds a key: name the key's variable with --api-key-var instead")
-    if not usable:
-        raise UsageError(f"--base-url {base_url!r}: write it as http://host:port/v1")
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/"), fragment=""))
-
-
-def chat_url(base_url: str) -> str:
-    """Where chats go: ``/v1`` is added where the address ends without a version, a query stays."""
-    parts = urlsplit(base_url)
-    path = parts.path.rstrip("/")
-    if path.endswith("/chat/completions"):
-        return base_url
-    if not path or path.rpartition("/")[2] not in {"v1", "v2", "v3", "v4", "v1beta", "openai"}:
-        path += "/v1"
-    return urlunsplit(parts._replace(path=f"{path}/chat/completions"))
-
-
-def read_key(variable: str | None) -> str | None:
-    """The key in the environment variable ``variable``.
-
-    Raises:
-        UsageError: it is not set, or cannot be sent; the message names the variable only.
-    """
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise UsageError(f"--api-key-var {variable}: that environment variable is not set; export it first")
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(f"--api-key-var {variable}: its value holds characters that no key has")
-    return key
 
 
 class Endpoint:
@@ -230,11 +131,11 @@ class Endpoint:
                 payload: object = response.json()
             except (ValueError, RecursionError) as error:
                 raise ModelFailed(f"the chat endpoint answered 200 with what is no JSON: {error}") from error
-            fields = _fields(payload)
+            fields = as_fields(payload)
             if "error" not in fields or fields.get("choices"):
                 return (payload,), ""
             # Gateways pass an engine's error on so; its code is the status that counts.
-            status = _count(_fields(fields["error"]).get("code")) or 200
+            status = as_count(as_fields(fields["error"]).get("code")) or 200
         text = self.redact(" ".join(response.text.split()))[:_LONGEST_TEXT]
         said = f"the chat endpoint answered {response.status_code} {text}".rstrip()
         if status == 429 and "insufficient_quota" in text:

@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent_env.evaluation.endpoint import EpisodeModel, Usage
+from agent_env.evaluation.endpoint import EpisodeModel
 from agent_env.evaluation.record import EpisodeRecord, record_of
+from agent_env.evaluation.usage import Usage
 from agent_env.rollout import Rollout, Settings, Target
 from agent_env.rollout.session import connect as connect_openenv
 

@@ -11,7 +11,7 @@ from agent_env.rollout.result import json_safe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from agent_env.evaluation.endpoint import Usage
+    from agent_env.evaluation.usage import Usage
     from agent_env.rollout import Result
 
 

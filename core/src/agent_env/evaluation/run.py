@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import AgentEnvError, Failure
-from agent_env.evaluation.endpoint import Endpoint, Usage, check_base_url
+from agent_env.evaluation.address import check_base_url
+from agent_env.evaluation.endpoint import Endpoint
 from agent_env.evaluation.play import Table, play_episode
 from agent_env.evaluation.record import record_of
 from agent_env.evaluation.serve import read_tasks, server_of
 from agent_env.evaluation.settings import EvalSettings, tasks_digest
 from agent_env.evaluation.store import RunStore
+from agent_env.evaluation.usage import Usage
 from agent_env.plugin.trainer import RowSettings
 from agent_env.rollout import Result, Supervisor
 from agent_env.rollout.rows.toolsets import Toolsets
