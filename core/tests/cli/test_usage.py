@@ -51,7 +51,7 @@ def bundle(tmp_path: Path) -> str:
         (("rows", "miles", "http://localhost:1", "out", "--parser", "qewn"), "unknown parser 'qewn'"),
         (("rows", "miles", "http://localhost:1", "out", "--token-var", "NOT_SET"), "NOT_SET"),
         (("parse", "--parser", "qewn"), "unknown parser 'qewn'"),
-        (("plugins", "check", "parser:qewn"), "unknown parser 'qewn'"),
+        (("plugins", "check", "qewn"), "no plugin is called 'qewn'"),
         (("serv", "town"), "serve"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

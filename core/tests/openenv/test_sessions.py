@@ -167,3 +167,26 @@ def test_a_half_open_client_is_noticed(
             silent.socket.transport.abort()
 
     asyncio.run(main(serve()))
+
+
+def test_what_somebody_gave_up_is_no_failure_in_the_log(
+    serve: Any, raw: Any, call: Any, world: Any, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    async def main(url: str) -> None:
+        async with raw(url) as ws:
+            await ws.reset()
+            await ws.send(call("slow", {"seconds": 600, "name": "gone"}))
+            await until(lambda: "gone" in world.began)
+        async with raw(url) as ws:
+            await ws.reset()
+        async with raw(url) as ws:
+            await ws.reset()
+            assert (await ws.call("die"))["data"]["done"]
+        await until(lambda: world.left() == 0)
+
+    asyncio.run(main(serve()))
+    failed = [record.getMessage() for record in caplog.records if " failed: " in record.getMessage()]
+    assert len(failed) == 1
+    assert "failed: env: " in failed[0]

@@ -317,4 +317,7 @@ class Hub:
         """Note a failure: a line in the log, and the count of its kind."""
         self.failures[kind] += 1
         line = " ".join(message[:2000].split())
+        if kind == "aborted":  # somebody gave it up: nothing is wrong
+            logger.info("episode %s of task %s ended unscored: %.500s", episode_id, task["id"], line)
+            return
         logger.warning("episode %s of task %s failed: %s: %.500s", episode_id, task["id"], kind, line)
