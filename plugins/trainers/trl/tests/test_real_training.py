@@ -33,7 +33,7 @@ def test_the_mean_reward_rises(run_real: Callable[..., str], serve_lamp: str, tm
 @pytest.mark.timeout(300)
 def test_failed_episodes_are_left_out(run_real: Callable[..., str], tmp_path: Path) -> None:
     """Envs that die, in some and then in all rollouts of a batch: training goes on and no 0 is counted."""
-    report: dict[str, Any] = json.loads(run_real("real_failures.py", str(tmp_path), timeout=280))
+    report: dict[str, Any] = json.loads(run_real("real_failures.py", str(tmp_path), timeout=280).splitlines()[-1])
     some, every = report["some"], report["every"]
     assert some["failed"] == 0.25
     assert some["rewards"] == [1.0, None, 0.0, 1.0]
