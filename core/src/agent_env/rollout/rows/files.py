@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 
 class RowFiles:
-    """Writes ``<name>.jsonl`` files into ``folder`` under passing names and renames them on a clean exit.
+    """Writes ``<name><suffix>`` files into ``folder`` under passing names and renames them on a clean exit.
 
     Raises:
         AgentEnvError: the folder cannot be made, or the disk is full; nothing is left behind then.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, suffix: str = ".jsonl") -> None:
         self._folder = folder
+        self._suffix = suffix
         self._passing: dict[str, Path] = {}
         self._file: IO[bytes] | None = None
         self._made: list[Path] = []
@@ -47,7 +48,7 @@ class RowFiles:
     def start(self, name: str) -> None:
         """Begin the next file."""
         self._finish()
-        path = self._folder / f".{name}.jsonl.{secrets.token_hex(4)}.part"
+        path = self._folder / f".{name}{self._suffix}.{secrets.token_hex(4)}.part"
         try:
             self._file = path.open("xb")
         except OSError as error:
@@ -69,7 +70,7 @@ class RowFiles:
             try:
                 self._finish()
                 for name, path in self._passing.items():
-                    path.replace(self._folder / f"{name}.jsonl")
+                    path.replace(self._folder / f"{name}{self._suffix}")
             except AgentEnvError:
                 self._remove()
                 raise
