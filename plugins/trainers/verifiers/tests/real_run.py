@@ -1,8 +1,8 @@
 """Plays tasks with the real verifiers and writes what it recorded, as JSON.
 
-Run by the venv of ``make_venv.sh``: ``real_run.py`` reads its orders on standard input: ``taskset`` and ``agent``
-(configuration), ``model`` (address of a chat endpoint), ``tasks``, ``samples``, ``served`` (through verifiers'
-environment server, as prime-rl does).
+Run by the venv of ``make_venv.sh``: ``real_run.py`` reads a list of orders on standard input, each with ``taskset`` and
+``agent`` (configuration), ``model`` (address of a chat endpoint), ``tasks``, ``samples``, ``served`` (through
+verifiers' environment server, as prime-rl does) and ``cancel_after`` (seconds). It writes one result for each.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -10,7 +10,6 @@ environment server, as prime-rl does).
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import sys
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import verifiers.v1 as vf  # type: ignore[import-not-found]
 from agent_env.training.verifiers import live, toolserver
 from verifiers.v1.serve.client import EnvClient  # type: ignore[import-not-found]
+from verifiers.v1.serve.pool import env_config_data  # type: ignore[import-not-found]
 from verifiers.v1.serve.server import EnvServer  # type: ignore[import-not-found]
 
 TASKSET = "agentenv-trainer-verifiers"
@@ -33,11 +33,11 @@ async def main(orders: dict[str, Any]) -> dict[str, Any]:
     )
     client = vf.EvalClientConfig(base_url=orders["model"] + "/v1", api_key_var="NO_SUCH_KEY")
     env = vf.load_environment(config)
-    tasks = list(env.taskset.take(orders["tasks"]))
+    tasks = list(env.taskset.skip(orders.get("skip", 0)).take(orders["tasks"]))
     play = _served if orders.get("served") else _in_process
-    episodes = await play(config, env, client, [task for task in tasks for _ in range(orders["samples"])])
-    await asyncio.sleep(0.1)  # what the ends of tasks began
-    gc.collect()
+    wanted = [task for task in tasks for _ in range(orders["samples"])]
+    episodes = await play(config, env, client, wanted, orders.get("cancel_after"))
+    await asyncio.sleep(0.2)  # what the ends of tasks began
     return {
         "episodes": episodes,
         "open": len(live._live),  # noqa: SLF001
@@ -46,16 +46,21 @@ async def main(orders: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _in_process(config: Any, env: Any, client: Any, tasks: list[Any]) -> list[Any]:
+async def _in_process(config: Any, env: Any, client: Any, tasks: list[Any], cancel_after: Any) -> list[Any]:
     context = vf.ModelContext(client=client, model="stand-in", sampling=vf.SamplingConfig())
     async with env.serving():
         slots = [slot for task in tasks for slot in env.slots(task)]
-        episodes = await asyncio.gather(*(asyncio.create_task(env.run_slot(slot, context)) for slot in slots))
-    return [_words(episode) for episode in episodes]
+        runs = [asyncio.create_task(env.run_slot(slot, context)) for slot in slots]
+        await asyncio.wait(runs, timeout=cancel_after)
+        for run in runs:
+            run.cancel()
+        await asyncio.wait(runs)
+    return [_words(run.result()) for run in runs if not run.cancelled()]
 
 
-async def _served(config: Any, env: Any, client: Any, tasks: list[Any]) -> list[Any]:
-    server = EnvServer(config, address="tcp://127.0.0.1:0")
+async def _served(config: Any, env: Any, client: Any, tasks: list[Any], cancel_after: Any) -> list[Any]:
+    sent = vf.resolve_env_config(env_config_data(config))  # as a worker of its own process gets it
+    server = EnvServer(sent, address="tcp://127.0.0.1:0")
     serving = asyncio.create_task(server.run())
     caller = EnvClient(server.address)
     try:
@@ -63,7 +68,13 @@ async def _served(config: Any, env: Any, client: Any, tasks: list[Any]) -> list[
         runs = [
             caller.run(client, "stand-in", vf.SamplingConfig(), task.data.model_dump(mode="json")) for task in tasks
         ]
-        return [_words(episode) for episode in await asyncio.gather(*runs)]
+        running = [asyncio.create_task(run) for run in runs]
+        await asyncio.wait(running, timeout=cancel_after)
+        for run in running:
+            run.cancel()
+        await asyncio.wait(running)
+        await caller.health()  # it hears of the cancellations before
+        return [_words(run.result()) for run in running if not run.cancelled()]
     finally:
         await caller.close()
         serving.cancel()
@@ -92,4 +103,4 @@ def _words(episode: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main(json.load(sys.stdin)))))
+    print(json.dumps([asyncio.run(main(orders)) for orders in json.load(sys.stdin)]))

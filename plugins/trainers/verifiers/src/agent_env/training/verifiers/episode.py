@@ -100,6 +100,10 @@ class Episode:
         """
         assert self._opened is not None
         session, turn = self._opened.session, self._opened.turn
+
+        def adopt(url: str, token: str | None, wait: float) -> Adopted:  # noqa: ARG001 - it is open
+            return Adopted(session, turn)
+
         rollout = Rollout(
             self.target,
             prompt,
@@ -107,7 +111,7 @@ class Episode:
             model,
             self.settings,
             parser=parser,
-            connect=lambda *_: Adopted(session, turn),
+            connect=adopt,
             check_tools=False,
         )
         self.result = rollout.result

@@ -27,7 +27,6 @@ CLASSES: Final[Mapping[FailureKind, str]] = {
 def error_of(failure: Failure) -> Exception:
     """The error to raise: ``<kind>: <message>``, with ``[retryable]`` behind it where a fresh episode may succeed."""
     vf = importlib.import_module("verifiers.v1")
-    made: Exception = getattr(vf, CLASSES[failure.kind])(
-        f"{failure} [retryable]" if failure.retryable else str(failure)
-    )
+    words = f"{failure} [retryable]" if failure.retryable else str(failure)
+    made: Exception = getattr(vf, CLASSES[failure.kind])(words)
     return made

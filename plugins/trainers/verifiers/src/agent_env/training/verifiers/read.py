@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agent_env.errors import UsageError
@@ -41,10 +42,10 @@ def read_server(url: str, split: str, *, token_var: str | None = None) -> Iterat
         AgentEnvError: the server cannot be reached, has no such split or refuses the token.
     """
     token = read_token(token_var)
-    total = _run(lambda: _count(url, split, token))
+    total = _run(partial(_count, url, split, token))
     for start in range(0, total, _PAGE):
         stop = min(total, start + _PAGE)
-        yield from _run(lambda start=start, stop=stop: _page(url, split, token, start, stop))
+        yield from _run(partial(_page, url, split, token, start, stop))
 
 
 def _row(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The task: a bundle's task as verifiers knows it, and what happens before and after it is played."""
 
 # pyright: basic, reportMissingImports=false
-# mypy: disable-error-code="misc"
+# mypy: disable-error-code="misc, untyped-decorator"
 
 from __future__ import annotations
 

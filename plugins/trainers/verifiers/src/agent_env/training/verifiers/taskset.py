@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Any
 
+from agent_env.errors import UsageError
 from agent_env.training.verifiers.read import read_file, read_server
 from agent_env.training.verifiers.task import BundleData, BundleTask
-from pydantic import model_validator
 
 import verifiers.v1 as vf  # type: ignore[import-not-found]
 
@@ -39,12 +39,6 @@ class BundleTasksetConfig(vf.TasksetConfig):
     parser: str | None = None
     """A tool-call parser of ours, for an engine that parses no calls."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> BundleTasksetConfig:
-        if (self.url is None) == (self.rows is None):
-            raise ValueError("set either `url`, the address of a bundle's server, or `rows`, a file of rows")
-        return self
-
 
 class BundleTaskset(vf.Taskset[BundleTask, BundleTasksetConfig]):
     """The tasks of one split, in the bundle's order: the place in the split is verifiers' ``idx``."""
@@ -52,6 +46,10 @@ class BundleTaskset(vf.Taskset[BundleTask, BundleTasksetConfig]):
     def load(self) -> Iterator[BundleTask]:
         """Read the tasks, page by page."""
         config: Any = self.config
+        if (config.url is None) == (config.rows is None):  # not in the config: verifiers makes an empty one first
+            raise UsageError(
+                "set either `env.taskset.url`, the address of a bundle's server, or `env.taskset.rows`, a file of rows"
+            )
         if config.rows is not None:
             rows = read_file(config.rows)
         else:
