@@ -20,6 +20,6 @@ if local != "cpu":
 PY
 # SkyRL's own dependencies hold an inference engine for graphics cards; the generator needs only these.
 pip install --no-deps -c "$here/constraints.txt" skyrl skyrl-gym
-pip install -c "$here/constraints.txt" torch transformers tokenizers ray loguru jaxtyping func_timeout omegaconf tqdm pandas requests aiohttp
+pip install -c "$here/constraints.txt" torch transformers tokenizers ray loguru jaxtyping func_timeout omegaconf tqdm pandas requests aiohttp datasets torchdata
 pip install -e "$root/core[server,testing]" -e "$root/plugins/sandboxes/process" -e "$root/plugins/rewards/basic" \
   -e "$root/plugins/parsers/qwen" -e "$root/plugins/trainers/miles" -e "$root/plugins/trainers/skyrl"

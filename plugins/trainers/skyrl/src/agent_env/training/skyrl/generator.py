@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import time
 from contextvars import ContextVar
@@ -29,7 +28,6 @@ _failures: ContextVar[list[Failure] | None] = ContextVar("agentenv_skyrl_failure
 _TOO_LONG = "the first prompt is longer than generator.max_input_length"
 
 
-@functools.cache
 def contain(base: type[Any]) -> type[Any]:
     """A subclass of ``base``, SkyRL's ``SkyRLGymGenerator`` or one that keeps its ``agent_loop``."""
 
@@ -38,7 +36,8 @@ def contain(base: type[Any]) -> type[Any]:
 
         def __init__(self, *args: Any, on_infra_failure: OnFailure = "mask", **options: Any) -> None:
             check_choice(on_infra_failure)
-            super().__init__(*args, **options)
+            parent: Any = super()
+            parent.__init__(*args, **options)
             if self.batched:
                 raise UsageError("bundles are played in turns: set generator.batched=false")
             self._raises = on_infra_failure == "raise"
@@ -57,7 +56,8 @@ def contain(base: type[Any]) -> type[Any]:
             failures: list[Failure] = []
             token = _failures.set(failures)
             try:
-                output: dict[str, Any] = await super().generate(input_batch, *args, **options)
+                parent: Any = super()
+                output: dict[str, Any] = await parent.generate(input_batch, *args, **options)
             finally:
                 _failures.reset(token)
             if failures and self._raises:
@@ -70,7 +70,8 @@ def contain(base: type[Any]) -> type[Any]:
             envs: list[TextEnv] = []
             token = made.set(envs)
             try:
-                output = await super().agent_loop(prompt, env_class, env_extras, *args, **options)
+                parent: Any = super()
+                output: Any = await parent.agent_loop(prompt, env_class, env_extras, *args, **options)
                 for env in envs:
                     await leave(env, output)
                 return output
@@ -92,7 +93,8 @@ def contain(base: type[Any]) -> type[Any]:
             # Not in SkyRL's few threads: rollouts that wait for an episode would keep those that have one from a step.
             env = getattr(func, "__self__", None)
             if not isinstance(env, TextEnv):
-                return await super()._run_in_executor_if_available(func, *args, **options)
+                parent: Any = super()
+                return await parent._run_in_executor_if_available(func, *args, **options)  # noqa: SLF001
             if func.__name__ == "init":
                 return await background().wait(env.ainit(*args, **options))
             if func.__name__ == "step":
@@ -147,10 +149,11 @@ async def leave(env: TextEnv, output: Any) -> None:
         raise EpisodeFailed(Failure("aborted", _TOO_LONG))
     last = output if steps is None else steps[-1]
     reward = await background().wait(env.aleave())
-    if isinstance(last.reward, list):
-        last.reward[-1] += reward
+    rewards: list[float] | float = last.reward
+    if isinstance(rewards, list):
+        rewards[-1] += reward
     else:
-        last.reward += reward
+        last.reward = rewards + reward
     last.env_metrics = env.get_metrics()
 
 
