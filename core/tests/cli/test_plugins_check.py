@@ -66,8 +66,8 @@ def test_json(agentenv: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["no-such"], 1, "no plugin is called 'no-such'; installed:"),
-        (["no-such", "--kind", "reward"], 1, "unknown reward 'no-such'"),
+        (["no-such"], 2, "no plugin is called 'no-such'; installed:"),
+        (["no-such", "--kind", "reward"], 2, "unknown reward 'no-such'"),
         (["weighted"], 2, "write the whole spec"),
         (["mean", "--option", "steps"], 2, "write KEY=VALUE"),
         (["deploy_env"], 2, "a step type of the core"),

@@ -54,7 +54,7 @@ def bundle(tmp_path: Path) -> str:
         (("plugins", "check", "qewn"), "no plugin is called 'qewn'"),
         (("serv", "town"), "serve"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=str,
 )
 def test_wrong_usage(agentenv: Run, bundle: str, arguments: tuple[str, ...], words: str) -> None:
     del bundle

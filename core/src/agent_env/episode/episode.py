@@ -119,8 +119,7 @@ class Episode:
     def isolation(self) -> Isolation | None:
         """The least isolation among its running envs; `None` without one in a sandbox."""
         levels = [env.deployed.isolation for env in self._run.envs]
-        known = [level for level in levels if level is not None]
-        return min(known, key=ISOLATIONS.index, default=None)
+        return next((level for level in ISOLATIONS if level in levels), None)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], *, timeout: float | None = None) -> ToolResult:
         """Call a tool of an env.

@@ -169,7 +169,7 @@ def test_what_is_wrong_is_said_in_one_line(serve: Any, tmp_path: Path) -> None:
             assert "token" in one_line(errors)
             assert "wrong" not in errors
             code, _, errors = await command(served.url, str(out), "--token-var", "NO_SUCH_VARIABLE")
-            assert code == 1
+            assert code == 2
             assert "NO_SUCH_VARIABLE" in one_line(errors)
         code, _, errors = await command("http://user:secret@127.0.0.1:1", str(out))
         assert code == 1
