@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -57,7 +58,7 @@ class Run:
         tasks: int = TASKS,
         samples: int = SAMPLES,
         native: bool = False,
-        on_infra_failure: str = "mask",
+        on_infra_failure: Any = "mask",
         max_turns: int = 6,
         max_input_length: int = 16000,
         workers: int = 32,
@@ -66,7 +67,7 @@ class Run:
         **config: Any,
     ) -> dict[str, Any]:
         """One step's generation: SkyRL's input, the generator, SkyRL's validation and its metrics."""
-        from agent_env.training.skyrl import generator_class, register
+        from agent_env.training.skyrl import make_generator, register
 
         generators = third_party("skyrl.train.generators.skyrl_gym_generator")
         utils = third_party("skyrl.train.generators.utils")
@@ -80,10 +81,11 @@ class Run:
         for key, value in config.items():
             setattr(cfg.generator, key, value)
         engine = stub.StubEngine(policy, self.tokenizer, **(faults or {}))
-        options = {} if plain else {"on_infra_failure": on_infra_failure}
-        generator = (generators.SkyRLGymGenerator if plain else generator_class())(
-            cfg.generator, cfg.environment.skyrl_gym, engine, self.tokenizer, **options
-        )
+        if plain:
+            own = cfg.generator, cfg.environment.skyrl_gym
+            generator = generators.SkyRLGymGenerator(*own, engine, self.tokenizer)
+        else:
+            generator = make_generator(cfg, self.tokenizer, engine, on_infra_failure=on_infra_failure)
         batch, uids = utils.prepare_generator_input(rows, samples, None, "agentenv", "train", 1)
         report: dict[str, Any] = {"tasks": [row["env_extras"]["task_id"] for row in rows]}
         try:
@@ -107,6 +109,7 @@ class Run:
                 "rollout_metrics": output["rollout_metrics"],
                 "avg_score": metrics["avg_score"],
                 "times": output["trajectory_generation_times"],
+                "sampled_again": sampled_again(output, uids, samples),
                 "said": [self.said(output, row) for row in range(len(uids))],
             }
         report |= {"drifts": engine.drifts, "requests": engine.requests, "finished": len(engine.finished)}
@@ -128,6 +131,17 @@ class Run:
                 break
             await asyncio.sleep(0.05)
         return int(self.app.state.engine.open_episodes)
+
+
+def sampled_again(output: dict[str, Any], uids: list[str], samples: int) -> list[str]:
+    """The groups that SkyRL's dynamic sampling would drop."""
+    utils = third_party("skyrl.train.utils.trainer_utils")
+    config = {"train_batch_size": len(set(uids)), "n_samples_per_prompt": samples, "max_sample_batches": 5}
+    if output.get("is_last_step"):
+        return []
+    state: dict[str, Any] = {}
+    utils.handle_filter_sampling(copy.deepcopy(output), uids, config, state)
+    return sorted(set(uids) - set(state["collected_uids"]))
 
 
 @contextlib.asynccontextmanager
@@ -182,6 +196,17 @@ async def main() -> None:
 
         return policy
 
+    def mixed(messages: Any, tools: Any) -> Any:
+        """The best schedule or none by turns, so that a group's rewards differ; the first env dies."""
+        nonlocal dead
+        replies = sum(message["role"] == "assistant" for message in messages)
+        if replies != 1:
+            return optimal(messages, tools)
+        dead += 1
+        if dead == 1:
+            return call("check_schedule", plan=[99] * 24)
+        return optimal(messages, tools) if dead % 2 else call("submit_schedule", plan=[0] * 24)
+
     async with serve(max_concurrent_envs=16) as run:
         for name, policy in (("greedy", greedy), ("optimal", optimal), ("clumsy", clumsy)):
             report[name] = await run.generate(policy)
@@ -194,6 +219,8 @@ async def main() -> None:
         report["died_step_wise"] = await run.generate(dying(1), step_wise_trajectories=True)
         report["all_died"] = await run.generate(dying(99))
         report["one_group_died"] = await run.generate(dying(99), tasks=1)
+        dead = 0
+        report["mixed"] = await run.generate(mixed, samples=4)
         report["engine"] = await run.generate(greedy, faults={"broken": [7]})
         report["cut"] = await run.generate(greedy, faults={"cut": [9]})
         # The fourth prompt does not fit any more: the schedule is submitted, the turn is not ended.

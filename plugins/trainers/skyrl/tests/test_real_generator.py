@@ -85,6 +85,16 @@ def test_a_dead_env_masks_its_group_and_the_step_goes_on(real: dict[str, Any]) -
     assert metrics["generate/min_num_tokens"] > 100, "the placeholder counts among the responses"
 
 
+def test_dynamic_sampling_samples_a_masked_group_again(real: dict[str, Any]) -> None:
+    run = real["mixed"]
+    (place,) = [place for place, reason in enumerate(run["stop_reasons"]) if reason == "error"]
+    hit = run["uids"][place]
+    assert run["sampled_again"] == [hit]
+    rewards = [reward for uid, reward in zip(run["uids"], run["rewards"], strict=True) if uid == hit]
+    assert len(set(rewards)) == 1
+    assert 0 < rewards[0] < 1, "the mean of the scored ones, which differ"
+
+
 def test_without_the_wrapper_a_dead_env_ends_the_step(real: dict[str, Any]) -> None:
     assert "EpisodeFailed: env: " in real["died_plain"]["error"]
 
