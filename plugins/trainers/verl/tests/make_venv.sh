@@ -18,8 +18,8 @@ local = version("torch").partition("+")[2]
 if local != "cpu":
     raise SystemExit(f"pip found torch {version('torch')}, which is no CPU build: put the wheel of a CPU build where pip finds it")
 PY
-# The last three are what verl imports without declaring it outside of its extras.
-pip install -c "$here/constraints.txt" torch verl cachetools uvicorn fastapi
+# The last five are what verl imports without declaring it outside of its extras.
+pip install -c "$here/constraints.txt" torch verl cachetools uvicorn fastapi TransferQueue msgspec
 pip install -e "$root/core[server,testing]" -e "$root/plugins/sandboxes/process" -e "$root/plugins/rewards/basic" \
   -e "$root/plugins/parsers/qwen"
 pip install --no-deps -e "$root/plugins/trainers/verl"
