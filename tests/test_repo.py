@@ -108,6 +108,13 @@ def core_packages_have_an_init(root: Path) -> Iterator[str]:
             yield f"{path.relative_to(root)}: its folder has no __init__.py"
 
 
+def front_module(folder: Path) -> str:
+    """The one module that a trainer's plugin may have beside its leaf, named like its distribution: some trainers load
+    by a top-level name only.
+    """
+    return f"agentenv_trainer_{folder.name}" if folder.parent.name == "trainers" else ""
+
+
 def plugins_write_only_to_their_leaf(root: Path) -> Iterator[str]:
     for folder in plugin_folders(root):
         leaf = folder / "src" / leaf_of(folder).replace(".", "/")
@@ -115,6 +122,8 @@ def plugins_write_only_to_their_leaf(root: Path) -> Iterator[str]:
             if not (leaf / name).exists():
                 yield f"{leaf.relative_to(root)} has no {name}"
         for path in tracked(root):
+            if path == folder / "src" / f"{front_module(folder)}.py":
+                continue
             if path.is_relative_to(folder / "src") and not path.is_relative_to(leaf):
                 yield f"{path.relative_to(root)} is outside {leaf.relative_to(root)}"
 
@@ -230,6 +239,7 @@ def plugins_import_the_contracts_alone(root: Path) -> Iterator[str]:
 def nothing_names_a_plugins_module(root: Path) -> Iterator[str]:
     """Not as an import and not as an import string, but in the plugin itself."""
     leaf = re.compile(rf"agent_env\.(?:{'|'.join(sorted(set(LEAF_FOLDERS.values())))})\.(\w+)[\w.:]*")
+    fronts = {front_module(folder): leaf_of(folder) for folder in plugin_folders(root)}
     for path, module in sources(root):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
             names: list[str] = []
@@ -241,7 +251,8 @@ def nothing_names_a_plugins_module(root: Path) -> Iterator[str]:
                 names = [node.value]
             for name in names:
                 found = leaf.fullmatch(name)
-                if found is not None and not within(module, (".".join(name.split(".")[:3]),)):
+                own = ".".join(name.split(".")[:3])
+                if found is not None and not within(module, (own,)) and fronts.get(module) != own:
                     yield f"{path.relative_to(root)}:{getattr(node, 'lineno', 0)}: names the plugin module {name}"
 
 
