@@ -64,6 +64,7 @@ class Run:
         workers: int = 32,
         faults: dict[str, Any] | None = None,
         plain: bool = False,
+        filtered: bool = False,
         **config: Any,
     ) -> dict[str, Any]:
         """One step's generation: SkyRL's input, the generator, SkyRL's validation and its metrics."""
@@ -109,7 +110,7 @@ class Run:
                 "rollout_metrics": output["rollout_metrics"],
                 "avg_score": metrics["avg_score"],
                 "times": output["trajectory_generation_times"],
-                "sampled_again": sampled_again(output, uids, samples),
+                "sampled_again": sampled_again(output, uids, samples) if filtered else None,
                 "said": [self.said(output, row) for row in range(len(uids))],
             }
         report |= {"drifts": engine.drifts, "requests": engine.requests, "finished": len(engine.finished)}
@@ -137,9 +138,7 @@ def sampled_again(output: dict[str, Any], uids: list[str], samples: int) -> list
     """The groups that SkyRL's dynamic sampling would drop."""
     utils = third_party("skyrl.train.utils.trainer_utils")
     config = {"train_batch_size": len(set(uids)), "n_samples_per_prompt": samples, "max_sample_batches": 5}
-    if output.get("is_last_step"):
-        return []
-    state: dict[str, Any] = {}
+    state: dict[str, Any] = {"sample_batch_count": 1}
     utils.handle_filter_sampling(copy.deepcopy(output), uids, config, state)
     return sorted(set(uids) - set(state["collected_uids"]))
 
@@ -220,7 +219,7 @@ async def main() -> None:
         report["all_died"] = await run.generate(dying(99))
         report["one_group_died"] = await run.generate(dying(99), tasks=1)
         dead = 0
-        report["mixed"] = await run.generate(mixed, samples=4)
+        report["mixed"] = await run.generate(mixed, samples=4, filtered=True)
         report["engine"] = await run.generate(greedy, faults={"broken": [7]})
         report["cut"] = await run.generate(greedy, faults={"cut": [9]})
         # The fourth prompt does not fit any more: the schedule is submitted, the turn is not ended.
