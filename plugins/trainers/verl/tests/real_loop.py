@@ -126,7 +126,7 @@ async def play_v1(config: Any, server: Any, rows: list[Any]) -> dict[str, Any]:
                 "key": key,
                 "response": one["responses"].tolist(),
                 "mask": one["response_mask"].tolist(),
-                "logprobs": one["rollout_log_probs"].tolist(),
+                "logprobs": one["rollout_log_probs"].tolist() if "rollout_log_probs" in one.keys() else None,
                 "prompt": one["prompts"].tolist(),
                 "reward": float(one["rm_scores"].sum()),
                 "rewarded": one["rm_scores"].nonzero().flatten().tolist(),

@@ -60,7 +60,5 @@ async def write_parquet_rows(
     from agent_env.training.verl.parquet import write_parquet
 
     with tempfile.TemporaryDirectory(prefix="agentenv-rows-") as folder:
-        lines = await write_row_files(
-            url, Path(folder), settings, VerlRow(url, settings), progress=progress, only=only
-        )
+        lines = await write_row_files(url, Path(folder), settings, VerlRow(url, settings), progress=progress, only=only)
         return await asyncio.to_thread(write_parquet, lines, out)

@@ -153,7 +153,9 @@ def _type(parameter: Mapping[str, Any]) -> str | list[str]:
         return kind
     if isinstance(kind, list) and kind:
         return [str(one) for one in kind]
-    options = [one.get("type") for key in ("anyOf", "oneOf") for one in parameter.get(key) or () if isinstance(one, dict)]
+    options = [
+        one.get("type") for key in ("anyOf", "oneOf") for one in parameter.get(key) or () if isinstance(one, dict)
+    ]
     named = [str(one) for one in options if isinstance(one, str)]
     if named:
         return named
