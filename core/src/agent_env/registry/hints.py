@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _SAME: Final[dict[Kind, tuple[str, ...]]] = {
     "sandbox": ("process", "docker", "e2b", "modal", "daytona"),
-    "trainer": ("miles", "trl", "verifiers", "skyrl", "verl"),
+    "trainer": ("miles", "trl", "verifiers", "skyrl", "verl", "nemo-gym"),
 }
 _MORE: Final[dict[Kind, dict[str, tuple[str, ...]]]] = {
     "sandbox": {"e2b": ("aenv",)},
