@@ -111,6 +111,7 @@ class Run:
                 "avg_score": metrics["avg_score"],
                 "times": output["trajectory_generation_times"],
                 "sampled_again": sampled_again(output, uids, samples) if filtered else None,
+                "advantages": advantages(output, uids),
                 "said": [self.said(output, row) for row in range(len(uids))],
             }
         report |= {"drifts": engine.drifts, "requests": engine.requests, "finished": len(engine.finished)}
@@ -141,6 +142,15 @@ def sampled_again(output: dict[str, Any], uids: list[str], samples: int) -> list
     state: dict[str, Any] = {"sample_batch_count": 1}
     utils.handle_filter_sampling(copy.deepcopy(output), uids, config, state)
     return sorted(set(uids) - set(state["collected_uids"]))
+
+
+def advantages(output: dict[str, Any], uids: list[str]) -> list[float]:
+    """The GRPO advantage of each row's last token, as SkyRL computes it; before the loss mask is laid over."""
+    torch, numpy = third_party("torch"), third_party("numpy")
+    compute = third_party("skyrl.backends.skyrl_train.utils.ppo_utils").compute_grpo_outcome_advantage
+    rewards = torch.tensor([[sum(item)] for item in output["rewards"]])
+    found: list[float] = compute(rewards, torch.ones_like(rewards), numpy.array(uids))[0][:, -1].tolist()
+    return found
 
 
 @contextlib.asynccontextmanager

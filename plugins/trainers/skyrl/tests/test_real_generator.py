@@ -93,6 +93,10 @@ def test_dynamic_sampling_samples_a_masked_group_again(real: dict[str, Any]) -> 
     rewards = [reward for uid, reward in zip(run["uids"], run["rewards"], strict=True) if uid == hit]
     assert len(set(rewards)) == 1
     assert 0 < rewards[0] < 1, "the mean of the scored ones, which differ"
+    own = [value for uid, value in zip(run["uids"], run["advantages"], strict=True) if uid == hit]
+    others = [value for uid, value in zip(run["uids"], run["advantages"], strict=True) if uid != hit]
+    assert own == [0.0] * 4
+    assert max(others) > 0.5 > -0.5 > min(others)
 
 
 def test_without_the_wrapper_a_dead_env_ends_the_step(real: dict[str, Any]) -> None:

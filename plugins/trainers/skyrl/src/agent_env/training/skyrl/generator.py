@@ -179,7 +179,8 @@ def mask_output(batch: dict[str, Any], output: dict[str, Any], failures: list[Fa
     failed = failed_rollouts(output, rows)
     groups = group_keys(batch)
     if len(failed) == len(groups) and len(set(groups)) > 1:
-        raise AgentEnvError(f"all {len(groups)} rollouts of the batch failed, the first with: {failures[0]}")
+        first = failures[0] if failures else "an engine's error"
+        raise AgentEnvError(f"all {len(groups)} rollouts of the batch failed, the first with: {first}")
     masked = mask_groups(output, rows, groups, failed)
     fill_experts(output, rows, failed)
     metrics: dict[str, Any] = dict(output.get("rollout_metrics") or {})
