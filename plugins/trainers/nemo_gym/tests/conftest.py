@@ -28,8 +28,12 @@ def venv() -> Path:
 
 
 @pytest.fixture
-def run_real(venv: Path) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+def run_real(
+    venv: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
     """Run rows through the real NeMo Gym, see ``real_gym.py``."""
+
+    folder = tmp_path_factory.mktemp("gym")  # NeMo Gym's configuration library writes into its working folder
 
     async def run(order: dict[str, Any]) -> dict[str, Any]:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "disabled"}
@@ -37,7 +41,7 @@ def run_real(venv: Path) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]
         pipe = asyncio.subprocess.PIPE
         script = str(HERE / "real_gym.py")
         child = await asyncio.create_subprocess_exec(
-            str(venv), script, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+            *(str(venv), script), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder
         )
         try:
             async with asyncio.timeout(150):
