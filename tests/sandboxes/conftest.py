@@ -18,6 +18,7 @@ from agent_env.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENTENV = str(Path(sys.executable).parent / "agentenv")
@@ -182,7 +183,7 @@ def _daytona(folder: Path) -> Generator[Place]:
         yield Place("daytona", options, variables, lambda: list(service.living), service)
 
 
-_MAKERS = {
+_MAKERS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "process": _process,
     "docker": _docker,
     "e2b": _e2b,

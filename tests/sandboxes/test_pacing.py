@@ -63,8 +63,9 @@ def options(cloud: Place, folder: Path, **changes: str) -> dict[str, str]:
 
 
 def bucket(folder: Path) -> float:
-    """The monotonic time from which on the next create may begin; there is one bucket."""
-    (file,) = folder.rglob("*.rate")
+    """The monotonic time from which on the next create may begin; there is one bucket, and locks of builds."""
+    file, *locks = sorted(folder.rglob("*.rate"), key=lambda path: len(path.name))
+    assert all(lock.name.startswith(f"{file.stem}-") for lock in locks)
     value: float = struct.unpack("d", file.read_bytes())[0]
     return value
 
@@ -96,6 +97,8 @@ def test_two_processes_take_turns_from_one_bucket(cloud: Place, pace_folder: Pat
 def test_a_time_that_the_service_names_holds_for_all_processes(
     cloud: Place, pace_folder: Path, env: BuildContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if cloud.name == "modal":
+        pytest.skip("Modal's own SDK waits the time that the service names, before the provider hears of it")
     for variable, value in cloud.variables.items():
         monkeypatch.setenv(variable, value)
 

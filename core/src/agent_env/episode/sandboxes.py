@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.bundle.steps.deploy import DeployEnv
 from agent_env.episode.chain import ChainProvider
@@ -19,18 +19,22 @@ from agent_env.errors import Problem, QuotaExceeded
 from agent_env.plugin.sandbox import HostImage, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from agent_env.bundle import Bundle, EnvSpec, TaskTemplate
     from agent_env.episode.deployer import EnvRequest
     from agent_env.plugin.sandbox import CodeRequest, Image, Isolation, Sandbox, SandboxProvider
     from agent_env.registry import Registry
 
+T = TypeVar("T")
+
 log = logging.getLogger("agent_env.episode")
 
 STOP_PREPARE_S = 10.0
 RETRY_PREPARE_S = 30.0
 """How long a failed preparation is believed before an episode tries again."""
+MOST_GIVEN_UP = 8
+"""How many ready envs one deploy may cost."""
 
 
 class SandboxDeployer:
@@ -91,14 +95,18 @@ class SandboxDeployer:
         ready = await self._pool.take(_kind(request))
         if ready is not None:
             return ready
-        try:
-            return await self._create(request)
-        except QuotaExceeded:
-            # Envs that only wait must not keep an episode from running.
-            if not self._pool.give_way(request.provider):
-                raise
-            await self._pool.settled()
-            return await self._create(request)
+        return await self._with_room(request.provider, lambda: self._create(request))
+
+    async def _with_room(self, provider: str | None, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Envs that only wait must not keep an episode from running when the provider's quota is used up."""
+        own = self._providers.default
+        for _ in range(MOST_GIVEN_UP):
+            try:
+                return await work()
+            except QuotaExceeded:
+                if not await self._pool.make_room(lambda other: (other or own) == (provider or own)):
+                    raise
+        return await work()
 
     async def _create(self, request: EnvRequest, *, longer: float = 0.0) -> SandboxedEnv:
         key = (request.provider, request.env.name)
@@ -163,13 +171,14 @@ class SandboxDeployer:
         """A machine."""
         chosen = await self._providers.get(provider)
         image = _machine(chosen) if isinstance(spec.image, HostImage) else spec.image
-        return await chosen.create(replace(spec, image=image, isolation=self._isolation))
+        own = replace(spec, image=image, isolation=self._isolation)
+        return await self._with_room(provider, lambda: chosen.create(own))
 
     async def run_code(self, env: EnvSpec | None, request: CodeRequest, *, provider: str | None = None) -> Any:
         """Run the code in the env's image, or in a plain one."""
         chosen = await self._providers.get(provider)
         image = env.image if env is not None else _machine(chosen)
-        return await chosen.run_code(image, request)
+        return await self._with_room(provider, lambda: chosen.run_code(image, request))
 
     async def close(self) -> None:
         """End ready envs, preparations and providers."""

@@ -29,6 +29,8 @@ LIFE_S = 900.0
 AT_ONCE = 4
 FIRST_REST_S = 1.0
 LONGEST_REST_S = 60.0
+GIVEN_WAY_S = 10.0
+"""How long a shelf is not filled after it gave way: an episode that needs the room takes a moment to use it."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,8 @@ class _Shelf:
     request: EnvRequest
     ready: deque[tuple[float, SandboxedEnv]] = field(default_factory=deque[tuple[float, "SandboxedEnv"]])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    filling: set[asyncio.Task[SandboxedEnv]] = field(default_factory=set["asyncio.Task[SandboxedEnv]"])
+    rests_until: float = 0.0
     keeper: asyncio.Task[None] | None = None
 
 
@@ -76,17 +80,29 @@ class WarmPool:
             self._discard(env)
         return None
 
-    def give_way(self, provider: str | None) -> bool:
-        """End one ready env of ``provider``, because its quota is needed elsewhere; False when there is none."""
-        for shelf in self._shelves.values():
-            if shelf.request.provider == provider and shelf.ready:
-                self._discard(shelf.ready.pop()[1])
-                return True
-        return False
+    async def make_room(self, shares: Callable[[str | None], bool]) -> bool:
+        """Give up an env, because an episode needs its quota; False when the pool holds none and makes none.
 
-    async def settled(self) -> None:
+        Args:
+            shares: whether a provider, as steps name it, has part in the quota.
+        """
+        shelves = [shelf for shelf in self._shelves.values() if shares(shelf.request.provider)]
+        for shelf in shelves:
+            shelf.rests_until = time.monotonic() + GIVEN_WAY_S
+        full = next((shelf for shelf in shelves if shelf.ready), None)
+        filling = {task for shelf in shelves for task in shelf.filling}
+        if full is not None:
+            self._discard(full.ready.pop()[1])
+        elif filling and not self._closing:
+            await asyncio.wait(filling)
+            return True
+        gave = bool(self._closing)
+        await self._settled()
+        return gave
+
+    async def _settled(self) -> None:
         """Wait until the ends of discarded envs are done."""
-        while self._closing:
+        if self._closing:
             await asyncio.wait(set(self._closing))
 
     async def close(self) -> None:
@@ -100,7 +116,8 @@ class WarmPool:
         for shelf in self._shelves.values():
             while shelf.ready:
                 self._discard(shelf.ready.popleft()[1])
-        await self.settled()
+        while self._closing:
+            await self._settled()
 
     def _discard(self, env: SandboxedEnv) -> None:
         task = asyncio.get_running_loop().create_task(env.close(), name=f"end warm {env.name}")
@@ -115,6 +132,9 @@ class WarmPool:
             while shelf.ready and time.monotonic() - shelf.ready[0][0] >= LIFE_S:
                 self._discard(shelf.ready.popleft()[1])
             missing = self._size - len(shelf.ready)
+            if missing > 0 and (pause := shelf.rests_until - time.monotonic()) > 0:
+                await asyncio.sleep(pause)
+                continue
             if missing > 0:
                 rest = await self._add(shelf, min(missing, AT_ONCE), rest)
                 if rest:
@@ -128,6 +148,7 @@ class WarmPool:
     async def _add(self, shelf: _Shelf, count: int, rest: float) -> float:
         """Create ``count`` envs side by side; returns how long to rest, longer after each failure."""
         tasks = [asyncio.create_task(self._create(shelf.request)) for _ in range(count)]
+        shelf.filling = set(tasks)
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
@@ -136,6 +157,8 @@ class WarmPool:
             await asyncio.wait(tasks)
             self._sort(shelf, tasks)
             raise
+        finally:
+            shelf.filling = set()
         error = self._sort(shelf, tasks)
         if error is None:
             return 0.0
