@@ -1,7 +1,7 @@
 """Plays rows with verl's own workers and writes what they made of them, as JSON.
 
 Run by the venv of ``make_venv.sh``. On standard input a list of runs: ``rows`` (a Parquet file), ``policy``
-(``file.py:function``, or none for a broken engine), ``samples``, ``worker`` (``v0`` or ``v1``), ``overrides`` (of verl's
+(``file.py:function``, or none for a broken engine), ``samples``, ``worker`` (``v0`` or ``v1``), ``overrides`` (of the
 configuration), ``loop`` (keywords of the agent loop), ``tasks`` (rows at most).
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import verl  # type: ignore[import-not-found]
 import verl.trainer.ppo.v1.agent_loop_tq as v1  # type: ignore[import-not-found]
-import yaml
+import yaml  # type: ignore[import-untyped]
 from agent_env.training.verl import CONFIG
 from hydra import compose, initialize_config_dir  # type: ignore[import-not-found]
 from tensordict import NonTensorStack, TensorDict  # type: ignore[import-not-found]
@@ -28,8 +28,8 @@ from verl.protocol import DataProto  # type: ignore[import-not-found]
 from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parent))
-from stub_server import StubServer, load_policy
-from tiny_model import write_tiny_model
+from stub_server import StubServer, load_policy  # type: ignore[import-not-found]
+from tiny_model import write_tiny_model  # type: ignore[import-not-found]
 
 WorkerV1 = v1.AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -68,7 +68,7 @@ def config_of(orders: dict[str, Any], folder: Path) -> Any:
         f"+data.cache_dir={folder}",
         *orders.get("overrides", ()),
     ]
-    defaults = str(Path(verl.__file__).parent / "trainer" / "config")
+    defaults = str(Path(str(verl.__file__)).parent / "trainer" / "config")
     with initialize_config_dir(config_dir=defaults, version_base=None):
         return compose("ppo_trainer", overrides=overrides)
 
@@ -126,7 +126,7 @@ async def play_v1(config: Any, server: Any, rows: list[Any]) -> dict[str, Any]:
                 "key": key,
                 "response": one["responses"].tolist(),
                 "mask": one["response_mask"].tolist(),
-                "logprobs": one["rollout_log_probs"].tolist() if "rollout_log_probs" in one.keys() else None,
+                "logprobs": one["rollout_log_probs"].tolist() if "rollout_log_probs" in set(one.keys()) else None,
                 "prompt": one["prompts"].tolist(),
                 "reward": float(one["rm_scores"].sum()),
                 "rewarded": one["rm_scores"].nonzero().flatten().tolist(),
@@ -145,12 +145,13 @@ async def main(orders: dict[str, Any], folder: Path) -> dict[str, Any]:
     server = StubServer(tokenizer, load_policy(orders["policy"]) if orders.get("policy") else None)
     data = RLHFDataset([orders["rows"]], tokenizer, config.data)
     rows = [data[place] for place in range(len(data))][: orders.get("tasks")]
+    made: dict[str, Any]
     try:
         if orders["worker"] == "v0":
             made = await play_v0(config, server, rows, orders["samples"])
         else:
             made = await play_v1(config, server, rows)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the test reads it
         made = {"error": [type(error).__name__, str(error)]}
     made["requests"] = server.requests
     made["texts"] = [tokenizer.decode(one["response"]) for one in made.get("samples", ())]

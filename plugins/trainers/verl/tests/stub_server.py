@@ -70,7 +70,8 @@ def read_chat(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         raise ValueError(f"the prompt is not made of whole turns: {text!r}")
     messages: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
-    for role, body in _TURN.findall(text):
+    for role, text_of_turn in _TURN.findall(text):
+        body = text_of_turn
         if role == "system":
             lines = body.splitlines()
             tools = [json.loads(line) for line in lines if line.startswith('{"type"')]

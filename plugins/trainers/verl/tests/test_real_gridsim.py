@@ -38,7 +38,7 @@ def test_rewards_equal_the_rehearsals(play_real: Any, tmp_path: Path) -> None:
             rehearsed[name] = {group.task_id: group.samples[0].reward for group in report.groups}
         app = build_app(GRIDSIM, max_concurrent_envs=4)
         async with running_server(app) as url:
-            runs = []
+            runs: list[dict[str, Any]] = []
             for name, parser in policies.items():
                 out = tmp_path / name
                 await VerlAdapter().write_rows(url, out, replace(SETTINGS, parser=parser))

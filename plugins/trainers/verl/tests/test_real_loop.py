@@ -84,11 +84,12 @@ def test_what_was_sampled_is_what_is_trained(made: dict[str, dict[str, Any]], wo
         assert sample["turns"] == 4
         assert sample["agentenv"]["scores"] == {"word": 1.0}
         assert sample["info"]["agentenv_tool_calls"] == 1.0
-    assert set(made[worker]["texts"]) == {
+    text = (
         'I look.<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call><|im_end|>\n'
         "<|im_start|>tool\non the wall stands the word xyzzy<|im_end|>\n"
         "<|im_start|>assistant\nthe word is xyzzy<|im_end|>"
-    }
+    )
+    assert set(made[worker]["texts"]) == {text}
 
 
 def test_the_engine_hears_one_request_id_for_an_episode_and_the_room_that_is_left(

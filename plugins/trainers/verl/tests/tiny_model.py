@@ -17,7 +17,8 @@ TEMPLATE = """\
 {%- if tools %}{{ '<|im_start|>system\\n' }}\
 {%- if messages[0].role == 'system' %}{{ messages[0].content + '\\n\\n' }}{% endif %}\
 {%- for tool in tools %}{{ tool | tojson + '\\n' }}{% endfor %}{{ '<|im_end|>\\n' }}\
-{%- elif messages[0].role == 'system' %}{{ '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{% endif %}\
+{%- elif messages[0].role == 'system' %}\
+{{ '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{% endif %}\
 {%- for message in messages %}\
 {%- if message.role == 'system' and loop.first %}\
 {%- else %}{{ '<|im_start|>' + message.role + '\\n' + (message.content or '') }}\

@@ -46,7 +46,7 @@ class Sampled(Protocol):
 
 
 class Engine(Protocol):
-    """The model and its tokens, for one episode. Tokens only ever grow, so what was sampled is never tokenised again."""
+    """The model and its tokens, for one episode. What was sampled is never tokenised again."""
 
     async def start(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> Tokens:
         """The prompt.

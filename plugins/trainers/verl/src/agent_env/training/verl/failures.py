@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 from agent_env.errors import EpisodeFailed, Failure, UsageError
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent_env.rollout.result import Result
 
 OnFailure = Literal["raise", "drop"]
-ON_FAILURE: Final = ("raise", "drop")
+ON_FAILURE: Final[tuple[OnFailure, ...]] = ("raise", "drop")
 _log = logging.getLogger(__name__)
 
 
@@ -26,9 +26,10 @@ def check_on_failure(value: object) -> OnFailure:
             "on_infra_failure 'mask' does not work with verl: an all-zero mask leaves the loss, but the sample's "
             "placeholder reward still enters the group's baseline; use 'raise' or 'drop'"
         )
-    if value not in ON_FAILURE:
-        raise UsageError(f"on_infra_failure must be one of {', '.join(ON_FAILURE)}, got {value!r}")
-    return cast("OnFailure", value)
+    for known in ON_FAILURE:
+        if value == known:
+            return known
+    raise UsageError(f"on_infra_failure must be one of {', '.join(ON_FAILURE)}, got {value!r}")
 
 
 def is_scored(result: Result, trained: int, where: str, on_failure: OnFailure) -> bool:

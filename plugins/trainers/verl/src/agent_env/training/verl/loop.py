@@ -9,11 +9,12 @@ from typing import Any
 from uuid import uuid4
 
 from agent_env.errors import UsageError
-from agent_env.training.verl.failures import check_on_failure, is_scored
+from agent_env.training.verl.failures import OnFailure, check_on_failure, is_scored
 from agent_env.training.verl.loop_engine import LoopEngine
 from agent_env.training.verl.output import output_fields
 from agent_env.training.verl.play import play
 from agent_env.training.verl.row import read_row
+
 from verl.experimental.agent_loop.agent_loop import (  # type: ignore[import-not-found]
     AgentLoopBase,
     AgentLoopMetrics,
@@ -35,7 +36,7 @@ class BundleAgentLoop(AgentLoopBase):
 
     def __init__(self, *args: Any, on_infra_failure: str = "raise", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._on_failure = check_on_failure(on_infra_failure)
+        self._on_failure: OnFailure = check_on_failure(on_infra_failure)
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **row: Any) -> Any:
         """Play one episode.
@@ -71,7 +72,7 @@ class BundleAgentLoop(AgentLoopBase):
         return AgentLoopOutput(**{**fields, "metrics": AgentLoopMetrics(**fields["metrics"])})
 
     def _cap_text_prompt_length(self, prompt_ids: list[int]) -> list[int]:
-        """verl cuts a long prompt from the left; half a task is none."""
+        """Refuse a long prompt, which verl cuts from the left: half a task is none."""
         most = int(self.rollout_config.prompt_length)
         if len(prompt_ids) > most:
             raise UsageError(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.rollout.calls import new_call_id
 from agent_env.training.verl.engine import Tokens
+from agent_env.training.verl.schemas import parser_schema
 from agent_env.training.verl.text import ends_turn, split_reasoning, without_end
 from agent_env.training.verl.third_party import third_party
 
@@ -119,44 +120,4 @@ def _arguments(raw: Any) -> Any:
         value: object = json.loads(raw)
     except (ValueError, RecursionError):
         return raw
-    return value if isinstance(value, dict) else raw
-
-
-def parser_schema(tool: Mapping[str, Any]) -> Any:
-    """A tool as verl's parsers read it: names and types of its parameters."""
-    schema = third_party("verl.tools.schemas").OpenAIFunctionToolSchema
-    function = tool.get("function") or {}
-    parameters = function.get("parameters") or {}
-    properties = {
-        str(name): {"type": _type(value if isinstance(value, dict) else {})}
-        for name, value in (parameters.get("properties") or {}).items()
-    }
-    return schema.model_validate(
-        {
-            "type": "function",
-            "function": {
-                "name": str(function.get("name") or ""),
-                "description": str(function.get("description") or ""),
-                "parameters": {
-                    "type": "object",
-                    "properties": properties,
-                    "required": list(parameters.get("required") or ()),
-                },
-            },
-        }
-    )
-
-
-def _type(parameter: Mapping[str, Any]) -> str | list[str]:
-    kind = parameter.get("type")
-    if isinstance(kind, str):
-        return kind
-    if isinstance(kind, list) and kind:
-        return [str(one) for one in kind]
-    options = [
-        one.get("type") for key in ("anyOf", "oneOf") for one in parameter.get(key) or () if isinstance(one, dict)
-    ]
-    named = [str(one) for one in options if isinstance(one, str)]
-    if named:
-        return named
-    return "object" if "properties" in parameter or "$ref" in parameter else "string"
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else raw

@@ -92,8 +92,9 @@ def _json(columns: Mapping[str, Any], key: str) -> object:
 
 
 def _prompt(value: object, key: str) -> tuple[dict[str, Any], ...]:
-    if value is None or isinstance(value, (str, dict)) or not hasattr(value, "__iter__"):
-        raise UsageError(f"the row needs {key!r} as a list of messages, got {type(value).__name__}")
+    kind = type(value).__name__
+    if kind in {"str", "dict"} or not hasattr(value, "__iter__"):
+        raise UsageError(f"the row needs {key!r} as a list of messages, got {kind}")
     messages = list(cast("Iterable[object]", value))
     if not messages or not all(isinstance(message, dict) for message in messages):
         raise UsageError(f"the row needs {key!r} as a list of messages")

@@ -59,8 +59,6 @@ class TokenModel:
         aborted = sampled.stop_reason in _ABORTED
         if not sampled.token_ids and not aborted:
             raise ModelFailed("the engine returned a reply without a token")
-        if len(sampled.token_ids) > limit:
-            raise ModelFailed(f"the engine returned {len(sampled.token_ids)} tokens for a limit of {limit}")
         if not aborted and tokens.mask and bool(sampled.log_probs) != (tokens.logprobs is not None):
             raise ModelFailed("the engine gave log-probabilities for some of the replies only")
         if aborted:
@@ -70,7 +68,9 @@ class TokenModel:
         message = await self._engine.read(sampled)
         self._replied = message
         # Engines do not say whether they stopped or were cut: a reply that fills its room without an end was cut.
-        full = len(sampled.token_ids) >= limit and not self._engine.ends_itself(sampled)
+        # One that is longer than it was let (not every engine of verl's listens) is cut when the sample is made.
+        excess = len(sampled.token_ids) - limit
+        full = excess > 0 or (excess == 0 and not self._engine.ends_itself(sampled))
         return Reply(
             message,
             "length" if full or sampled.stop_reason in _CUT else "stop",
