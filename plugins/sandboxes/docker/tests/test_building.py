@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import BuildFailed, SandboxUnsupported
+from agent_env.plugin.building.ignore import Ignore
 from agent_env.plugin.sandbox import BuildContext, ImageRef, SandboxSpec, TemplateRef
 from agent_env.sandboxes.docker import context, dockerfile
-from agent_env.sandboxes.docker.ignore import Ignore
 from agent_env.sandboxes.docker.provider import DockerProvider
 from hypothesis import given
 from hypothesis import strategies as st

@@ -52,13 +52,24 @@ def _regex(pattern: str) -> str:
         elif char == "?":
             result, place = result + "[^/]", place + 1
         elif char == "[" and (end := pattern.find("]", place + 2)) > 0:
-            inner = pattern[place + 1 : end].replace("\\", "\\\\")
-            result, place = f"{result}[{'^' + inner[1:] if inner[0] in '^!' else inner}]", end + 1
+            result, place = result + _set(pattern[place + 1 : end]), end + 1
         elif char == "\\" and place + 1 < len(pattern):
             result, place = result + re.escape(pattern[place + 1]), place + 2
         else:
             result, place = result + re.escape(char), place + 1
     return result
+
+
+def _set(inner: str) -> str:
+    """A set of characters such as ``a-z`` or ``^abc``; what makes no sense as one stands for itself."""
+    negated = inner[0] in "^!" and len(inner) > 1
+    body = "".join(char if char == "-" else re.escape(char) for char in inner[negated:]).replace("--", r"\-")
+    text = f"[{'^' if negated else ''}{body}]"
+    try:
+        re.compile(text)
+    except re.error:
+        return re.escape(f"[{inner}]")
+    return text
 
 
 def files(folder: Path) -> Iterator[str]:

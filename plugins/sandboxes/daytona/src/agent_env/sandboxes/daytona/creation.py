@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import httpx
     from agent_env.plugin.pacing import Pace
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.daytona.client import Api
     from agent_env.sandboxes.daytona.images import Images, Ready
     from agent_env.sandboxes.daytona.labels import Found
     from agent_env.sandboxes.daytona.options import DaytonaOptions
     from agent_env.sandboxes.daytona.sdk import Remote
-    from agent_env.sandboxes.daytona.tasks import Tasks
 
 log = logging.getLogger("agent_env.sandboxes.daytona")
 

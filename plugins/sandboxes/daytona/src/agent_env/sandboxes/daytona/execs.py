@@ -16,9 +16,9 @@ from agent_env.sandboxes.daytona.sdk import NAME
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.daytona.client import Api
     from agent_env.sandboxes.daytona.sdk import Remote
-    from agent_env.sandboxes.daytona.tasks import Tasks
 
 _SLICE_S = 20.0
 """One request waits no longer than this: proxies cut what is silent for long."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
 from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
+from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.daytona import ending, plan
 from agent_env.sandboxes.daytona import labels as marks
 from agent_env.sandboxes.daytona.client import Api
@@ -24,7 +25,6 @@ from agent_env.sandboxes.daytona.keeper import Keeper
 from agent_env.sandboxes.daytona.options import DaytonaOptions
 from agent_env.sandboxes.daytona.sandbox import DaytonaSandbox
 from agent_env.sandboxes.daytona.sdk import NAME
-from agent_env.sandboxes.daytona.tasks import Tasks
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class DaytonaProvider(SandboxProvider):
         for result in await asyncio.gather(*ends, return_exceptions=True):
             if isinstance(result, Exception):
                 log.warning("a sandbox could not be ended; its time to live ends it: %s", result)
-        left = await self.tasks.finish(_CLOSE_DEADLINE)
+        left = await self.tasks.wait(_CLOSE_DEADLINE)
         if left:
             log.warning("%d tasks of the daytona sandbox were given up; times to live end what they left", left)
         await self.api.close()

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from agent_env.errors import BuildFailed, SandboxUnsupported
+from agent_env.plugin.building.ignore import files
 from agent_env.plugin.corewheel import core_wheel
 from agent_env.sandboxes.docker import dockerfile as dockerfiles
-from agent_env.sandboxes.docker.ignore import files
 
 if TYPE_CHECKING:
     from pathlib import Path

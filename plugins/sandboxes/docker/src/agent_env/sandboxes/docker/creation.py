@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.docker.engine import Engine
     from agent_env.sandboxes.docker.images import Facts, Images
     from agent_env.sandboxes.docker.labels import About, Found
     from agent_env.sandboxes.docker.options import DockerOptions
     from agent_env.sandboxes.docker.plan import Machine, Way
-    from agent_env.sandboxes.docker.tasks import Tasks
 
 log = logging.getLogger("agent_env.sandboxes.docker")
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
 from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
+from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.docker import containers, files, guarding, state
 from agent_env.sandboxes.docker import labels as marks
 from agent_env.sandboxes.docker.codebox import CodeBoxes
@@ -24,7 +25,6 @@ from agent_env.sandboxes.docker.options import DockerOptions
 from agent_env.sandboxes.docker.plan import Machine
 from agent_env.sandboxes.docker.readiness import Reach
 from agent_env.sandboxes.docker.sandbox import DockerSandbox
-from agent_env.sandboxes.docker.tasks import Tasks
 from agent_env.sandboxes.docker.watch import Watch
 from pydantic import ValidationError
 

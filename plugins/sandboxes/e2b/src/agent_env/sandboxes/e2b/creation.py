@@ -28,10 +28,10 @@ from agent_env.sandboxes.e2b.labels import About
 if TYPE_CHECKING:
     import httpx
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.e2b.client import Client
     from agent_env.sandboxes.e2b.options import Options
     from agent_env.sandboxes.e2b.sdk import SdkSandbox
-    from agent_env.sandboxes.e2b.tasks import Tasks
     from agent_env.sandboxes.e2b.templates import Template, Templates
 
 log = logging.getLogger("agent_env.sandboxes.e2b")

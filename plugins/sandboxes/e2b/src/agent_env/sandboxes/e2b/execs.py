@@ -17,9 +17,9 @@ from agent_env.sandboxes.e2b.sdk import sdk
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.e2b.sdk import SdkSandbox
     from agent_env.sandboxes.e2b.service import Service
-    from agent_env.sandboxes.e2b.tasks import Tasks
 
 _KILL_TIMEOUT = 20.0
 _START_TIMEOUT = 30.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 from agent_env.errors import SandboxError, SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider
+from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.e2b import labels as marks
 from agent_env.sandboxes.e2b.client import Client
 from agent_env.sandboxes.e2b.codebox import CodeBoxes
@@ -19,7 +20,6 @@ from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions, Options
 from agent_env.sandboxes.e2b.sandbox import E2BSandbox
 from agent_env.sandboxes.e2b.sdk import loaded
 from agent_env.sandboxes.e2b.service import aenv_service, e2b_service
-from agent_env.sandboxes.e2b.tasks import Tasks
 from agent_env.sandboxes.e2b.templates import Templates
 from pydantic import ValidationError
 

@@ -16,8 +16,8 @@ from agent_env.sandboxes.modal.sdk import sdk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.modal.sdk import SdkProcess, SdkSandbox, SdkStdin, SdkStream
-    from agent_env.sandboxes.modal.tasks import Tasks
 
 _MARK = "AGENTENV_EXEC"
 # Modal ends a command at its timeout, but has no call to end one sooner, nor what it left in the background.

@@ -20,8 +20,8 @@ from agent_env.sandboxes.modal.sdk import sdk
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_env.plugin.tasks import Tasks
     from agent_env.sandboxes.modal.sdk import SdkSandbox
-    from agent_env.sandboxes.modal.tasks import Tasks
 
 _TIMEOUT = 600.0
 _IN_MEMORY = 16 << 20

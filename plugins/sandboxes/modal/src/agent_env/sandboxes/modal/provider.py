@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
 from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
+from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.modal import planning, tags
 from agent_env.sandboxes.modal.account import Account
 from agent_env.sandboxes.modal.codebox import CodeBoxes
@@ -23,7 +24,6 @@ from agent_env.sandboxes.modal.listing import every, find
 from agent_env.sandboxes.modal.options import ModalOptions
 from agent_env.sandboxes.modal.reaching import Prober
 from agent_env.sandboxes.modal.sandbox import ModalSandbox
-from agent_env.sandboxes.modal.tasks import Tasks
 from pydantic import ValidationError
 
 if TYPE_CHECKING:

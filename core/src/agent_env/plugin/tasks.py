@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-log = logging.getLogger("agent_env.sandboxes.e2b")
+log = logging.getLogger("agent_env.sandboxes")
 T = TypeVar("T")
 
 
