@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tests.conftest import Environment
 
@@ -89,3 +90,38 @@ def test_all_wheels_work_together_in_an_empty_environment(
 def test_the_command_starts_there(everything: Environment) -> None:
     assert everything.run("agentenv", "--version").startswith("agentenv ")
     assert "plugins list" in everything.run("agentenv", "--help")
+
+
+SANDBOXES = ("process", "docker", "e2b", "modal", "daytona")
+
+
+@pytest.mark.parametrize("name", SANDBOXES)
+def test_each_sandbox_provider_is_installed_alone(
+    name: str, make_environment: Callable[[str], Environment], wheels: Mapping[str, Path]
+) -> None:
+    environment = make_environment(f"only-{name}")
+    environment.install(wheels["agentenv-core"], wheels[f"agentenv-sandbox-{name}"])
+    environment.run("agentenv", "plugins", "list", "--check")
+    rows = json.loads(environment.run("agentenv", "plugins", "list", "--json", "--all"))
+    found = {row["name"] for row in rows if row["kind"] == "sandbox" and row["status"] == "ok"}
+    assert found == ({"e2b", "aenv"} if name == "e2b" else {name})
+
+
+def test_a_missing_sdk_is_said_with_the_command_that_installs_it(
+    make_environment: Callable[[str], Environment], wheels: Mapping[str, Path]
+) -> None:
+    environment = make_environment("no-sdk")
+    environment.install(wheels["agentenv-core"])
+    clouds = [name for name in SANDBOXES if name != "process"]
+    environment.install("--no-deps", *(wheels[f"agentenv-sandbox-{name}"] for name in clouds))
+    environment.run("agentenv", "plugins", "list", "--check")
+    for name in clouds:
+        command = [environment.path / "bin" / "agentenv", "sandbox", "ls", "--sandbox", name]
+        keys = {"E2B_API_KEY": "e2b_" + "0" * 40, "DAYTONA_API_KEY": "dtn_x", "MODAL_TOKEN_ID": "x"}
+        done = subprocess.run(
+            command, env={**keys, "MODAL_TOKEN_SECRET": "x", "PATH": ""}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stdout
+        assert f"agentenv-sandbox-{name}" in done.stderr
+        assert "pip install" in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
