@@ -70,9 +70,10 @@ def test_what_was_sampled_is_what_is_trained(made: dict[str, dict[str, Any]], wo
     episodes = _requests(made[worker])
     samples = made[worker]["samples"]
     assert (len(samples), len(episodes)) == (4, 4)
+    assert len({str(sample["prompt"]) for sample in samples}) == 2, "two tasks, twice each"
     for sample in samples:
-        first, second = next(one for one in episodes if _trained(sample) == [*one[0]["reply"], *one[1]["reply"]])
-        assert sample["prompt"] == first["prompt"]
+        first, second = next(one for one in episodes if one[0]["prompt"] == sample["prompt"])
+        assert _trained(sample) == [*first["reply"], *second["reply"]]
         # The engine was asked on exactly the tokens that are trained: nothing was tokenised again.
         assert second["prompt"] == [*sample["prompt"], *sample["response"][: -len(second["reply"])]]
         context = len(sample["response"]) - len(first["reply"]) - len(second["reply"])
