@@ -7,7 +7,7 @@ import json
 from contextlib import asynccontextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from agent_env.errors import SandboxUnavailable
+from agent_env.errors import PluginLoadError, SandboxUnavailable
 from agent_env.sandboxes.docker.failures import EngineError
 from agent_env.sandboxes.docker.hijack import Hijacked
 
@@ -61,9 +61,13 @@ class Engine:
         self._base = f"{base}/v{api[0]}.{api[1]}"
 
     def _connect(self) -> Any:
-        import aiodocker
-        import aiohttp
-
+        try:
+            import aiodocker
+            import aiohttp
+        except ImportError as error:
+            raise PluginLoadError(
+                f"the Docker SDK cannot be imported ({error}); install it with: pip install agentenv-sandbox-docker"
+            ) from error
         try:
             # Hijacked connections last as long as their commands: the usual limit of 100 would block all others.
             client = aiodocker.Docker(url=self._host, timeout=aiohttp.ClientTimeout(total=None, connect=30))
