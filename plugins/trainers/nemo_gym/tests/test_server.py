@@ -283,6 +283,22 @@ def test_an_abandoned_episode_is_given_back(play_small: Callable[..., None]) -> 
     play_small(body, "--idle-timeout", "0.5")
 
 
+@pytest.mark.parametrize("tool", ["end_turn", "die"])
+def test_an_episode_that_is_over_makes_room_before_it_is_verified(tool: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serve_in_process(small_bundle(tmp_path / "small"), max_concurrent_envs=1) as served:
+            rows = await rows_of(served.url, tmp_path / "rows", tool_timeout=5, reset_timeout=4)
+            async with resources(served.url) as url, httpx.AsyncClient(base_url=url, timeout=30) as http:
+                first, second = Agent(http, rows[0]), Agent(http, rows[0])
+                await first.seed()
+                await first.call(tool, response=WORD)
+                await second.seed()
+                assert (await second.verify(said(WORD))).json()["reward"] == 1.0
+                assert ("instance_config" in (await first.verify(said(""))).json()) == (tool == "die")
+
+    asyncio.run(main())
+
+
 def test_a_bundle_server_that_ends_is_no_reward(tmp_path: Path) -> None:
     async def main() -> None:
         async with serve_in_process(small_bundle(tmp_path / "small")) as served:

@@ -52,6 +52,7 @@ def _serve(settings: ServerSettings, host: str, port: int) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+            listener.listen(2048)  # from here on connections wait rather than being refused
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot listen on {host}:{port}: {error}") from None
         where = f"[{host}]" if ":" in host else host

@@ -98,6 +98,9 @@ class Episode:
             except asyncio.CancelledError:
                 self._fail(Failure("aborted", f"the call of {name!r} was given up"))
                 raise
+            finally:
+                if self.over:  # the agent may ask the model once more before it verifies: make room for others
+                    await self.close()
             return str(self.result.messages.pop()["content"])
 
     async def finish(self, ending: Ending) -> Result:
