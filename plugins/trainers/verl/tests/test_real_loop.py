@@ -23,6 +23,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "wrong answer": {"policy": "guess"},
     "killed": {"policy": "kill"},
     "killed v0": {"policy": "kill", "worker": "v0"},
+    "dropped v0": {"policy": "kill", "worker": "v0", "loop": {"on_infra_failure": "drop"}},
     "dropped": {"policy": "kill", "loop": {"on_infra_failure": "drop"}},
     "survivors": {"policy": "every_other", "loop": {"on_infra_failure": "drop"}},
     "masked": {"policy": "find", "worker": "v0", "loop": {"on_infra_failure": "mask"}},
@@ -135,9 +136,10 @@ def test_a_failed_episode_is_raised(made: dict[str, dict[str, Any]]) -> None:
     for run in ("killed", "no engine"):
         assert made[run]["samples"] == []
         assert made[run]["status"] == {"row0": "failure", "row1": "failure"}
-    name, message = made["killed v0"]["error"]
-    assert name == "EpisodeFailed"
-    assert message.startswith("env: ")
+    for run in ("killed v0", "dropped v0"):
+        name, message = made[run]["error"]
+        assert name == "EpisodeFailed"
+        assert message.startswith("env: ")
 
 
 def test_a_failed_episode_is_dropped(made: dict[str, dict[str, Any]]) -> None:

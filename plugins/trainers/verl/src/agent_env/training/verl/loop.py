@@ -66,7 +66,9 @@ class BundleAgentLoop(AgentLoopBase):
             max_model_len=rollout.get("max_model_len"),
             max_turns=rollout.multi_turn.get("max_assistant_turns"),
         )
-        if not is_scored(result, sum(model.tokens.mask), f"rollout of {columns.task_id!r}", self._on_failure):
+        # Only the v1 workers, which number the sessions of a group, can leave an episode out.
+        on_failure: OnFailure = self._on_failure if "session_id" in row else "raise"
+        if not is_scored(result, sum(model.tokens.mask), f"rollout of {columns.task_id!r}", on_failure):
             return []
         fields = output_fields(result, model, room, columns.task_id)
         return AgentLoopOutput(**{**fields, "metrics": AgentLoopMetrics(**fields["metrics"])})
