@@ -172,7 +172,7 @@ def test_what_is_wrong_is_said_in_one_line(serve: Any, tmp_path: Path) -> None:
             assert code == 2
             assert "NO_SUCH_VARIABLE" in one_line(errors)
         code, _, errors = await command("http://user:secret@127.0.0.1:1", str(out))
-        assert code == 1
+        assert code == 2
         assert "secret" not in one_line(errors)
         file = tmp_path / "file"
         file.write_text("")
