@@ -1,0 +1,71 @@
+"""What a reset waits for, cold and from a warm pool, on each local provider: GridSim up to its first prompt.
+
+    python bench/resets.py [--runs 20] [--sandbox process] [--sandbox docker]
+
+Wall times in milliseconds, one reset after the other; a warm reset is timed when an env is ready. Docker needs an
+engine (`.ci/docker-up` makes one); its floor, a plain `docker run`, is in docker_start.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_env.bundle import load_bundle
+from agent_env.episode import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GRIDSIM = Path(__file__).resolve().parents[1] / "examples" / "gridsim"
+WAYS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "process, spawned": ("process", {"isolation": "none", "prefork": "false"}),
+    "process, prefork": ("process", {"isolation": "none"}),
+    "bubblewrap, spawned": ("process", {"isolation": "namespace", "prefork": "false"}),
+    "bubblewrap, prefork": ("process", {"isolation": "namespace"}),
+    "docker": ("docker", {}),
+}
+
+
+async def resets(sandbox: str, options: Mapping[str, str], warm: int, runs: int) -> list[float]:
+    """Seconds of each."""
+    times: list[float] = []
+    bundle = load_bundle(GRIDSIM)
+    async with Engine(bundle, sandbox=sandbox, sandbox_options={sandbox: dict(options)}, warm=warm) as engine:
+        await engine.prepared()
+        pool: Any = engine._services.deployer
+        for number in range(runs + 1):
+            while warm and not all(shelf.ready for shelf in pool._pool._shelves.values()):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            episode = engine.episode(engine.bundle.task("eval", number % 200))
+            began = time.perf_counter()
+            await episode.start()
+            times.append(time.perf_counter() - began)
+            await episode.close()
+    return sorted(times[1:])
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--sandbox", action="append", choices=["process", "docker"])
+    chosen = parser.parse_args()
+    for name, (sandbox, options) in WAYS.items():
+        if chosen.sandbox and sandbox not in chosen.sandbox:
+            continue
+        with tempfile.TemporaryDirectory(prefix="ae-") as folder:
+            for warm in (0, 4):
+                times = await resets(sandbox, {**options, "state_dir": folder}, warm, chosen.runs)
+                p50, p95 = statistics.median(times), times[int(0.95 * (len(times) - 1))]
+                print(
+                    f"{name:22} {'warm' if warm else 'cold'}  p50 {1000 * p50:7.1f}  p95 {1000 * p95:7.1f}", flush=True
+                )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
