@@ -116,7 +116,7 @@ def test_a_missing_sdk_is_said_with_the_command_that_installs_it(
     environment.install("--no-deps", *(wheels[f"agentenv-sandbox-{name}"] for name in clouds))
     environment.run("agentenv", "plugins", "list", "--check")
     for name in clouds:
-        command = [environment.path / "bin" / "agentenv", "sandbox", "ls", "--sandbox", name]
+        command: list[str] = [str(environment.path / "bin" / "agentenv"), "sandbox", "ls", "--sandbox", name]
         keys = {"E2B_API_KEY": "e2b_" + "0" * 40, "DAYTONA_API_KEY": "dtn_x", "MODAL_TOKEN_ID": "x"}
         done = subprocess.run(
             command, env={**keys, "MODAL_TOKEN_SECRET": "x", "PATH": ""}, capture_output=True, text=True, check=False

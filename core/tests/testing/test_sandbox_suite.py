@@ -40,12 +40,16 @@ def with_methods(**methods: Any) -> Any:
     return type("Broken", (Provider,), methods)
 
 
+def _subclass(name: str, base: Any, methods: dict[str, Any]) -> Any:
+    return type(name, (base,), methods)
+
+
 def boxed(**methods: Any) -> Any:
     """A provider whose sandboxes have other methods."""
 
     async def create(self: Any, spec: Any, *, timeout: float = 300.0) -> Any:
         box = await above(self).create(spec, timeout=timeout)
-        box.__class__ = type("BrokenSandbox", (cast("type[Any]", type(box)),), methods)
+        box.__class__ = _subclass("BrokenSandbox", type(box), methods)
         return box
 
     return with_methods(create=create)
