@@ -1,0 +1,9 @@
+"""What every test run needs."""
+
+from __future__ import annotations
+
+import signal
+
+# A shell that starts the tests in the background leaves SIGINT ignored, and every process they start inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
