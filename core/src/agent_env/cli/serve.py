@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from agent_env.cli.server_options import read_reward, read_sandbox_options, read_token, server_options
+
+if TYPE_CHECKING:
+    from agent_env.plugin.sandbox import Isolation
 
 
 @click.command("serve")
@@ -26,6 +31,25 @@ from agent_env.cli.server_options import read_reward, read_sandbox_options, read
     type=click.FloatRange(0),
     help="Seconds to tear down open episodes in.",
 )
+@click.option(
+    "--isolation",
+    type=click.Choice(["none", "shared", "namespace", "container", "vm"]),
+    help="The least isolation of the envs that will do; less is refused.  [default: what the provider has]",
+)
+@click.option(
+    "--session-lease",
+    default=900.0,
+    show_default=True,
+    type=click.FloatRange(1),
+    help="Seconds after which a session that was made over HTTP and that nobody uses ends.",
+)
+@click.option(
+    "--max-message-bytes",
+    default=100 * 1024 * 1024,
+    show_default=True,
+    type=click.IntRange(1024),
+    help="Largest frame or body, in both directions.",
+)
 @server_options
 def command(
     bundle: str,
@@ -35,6 +59,9 @@ def command(
     warm: int,
     token_var: str | None,
     shutdown_deadline: float,
+    isolation: Isolation | None,
+    session_lease: float,
+    max_message_bytes: int,
     reward: str | None,
     sandbox: str | None,
     sandbox_options: tuple[str, ...],
@@ -57,5 +84,8 @@ def command(
         warm=warm,
         token=token,
         shutdown_deadline=shutdown_deadline,
+        isolation=isolation,
+        session_lease=session_lease,
+        max_message_bytes=max_message_bytes,
     )
     run(app, host=host, port=port)

@@ -15,8 +15,8 @@ from agent_env.episode.providers import Providers
 from agent_env.episode.requests import LOCAL, env_request
 from agent_env.episode.sandboxed_env import SandboxedEnv
 from agent_env.episode.warm import LIFE_S, WarmPool
-from agent_env.errors import Problem, QuotaExceeded
-from agent_env.plugin.sandbox import HostImage, SandboxSpec
+from agent_env.errors import Problem, QuotaExceeded, SandboxUnsupported
+from agent_env.plugin.sandbox import ISOLATIONS, HostImage, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -77,13 +77,23 @@ class SandboxDeployer:
     async def start(self, bundle: Bundle, *, progress: Callable[[str], None] | None = None) -> None:
         """Start the engine's own provider and prepare the images of the envs that tasks deploy, in the background."""
         self._progress = progress
-        await self._providers.get(None)
+        self._check_isolation(await self._providers.get(None))
         for template in bundle.templates.values():
             for step in template.steps:
                 env_id = getattr(step, "env_id", None)
                 if step.type == "deploy_env" and isinstance(env_id, str) and not _is_seeded(env_id, template):
                     self._prepare(_wanted(step, template), bundle.env(env_id))
                     self._keep_warm(step, template, bundle.env(env_id))
+
+    def _check_isolation(self, provider: SandboxProvider) -> None:
+        """Refuse at the start what every episode would be refused."""
+        offered = provider.capabilities.isolation
+        if self._isolation is not None and ISOLATIONS.index(offered) < ISOLATIONS.index(self._isolation):
+            raise SandboxUnsupported(
+                f"sandbox provider {provider.name!r} offers isolation {offered!r} here, less than {self._isolation!r} "
+                "that is asked for; choose another provider or a lower level",
+                provider=provider.name,
+            )
 
     async def prepared(self) -> None:
         """Wait for the images."""
