@@ -41,8 +41,8 @@ def problems_of(distribution: str, files: list[PurePosixPath]) -> Iterator[str]:
     for file in files:
         if file.parent in NAMESPACES and file.name == "__init__.py":
             yield f"{distribution} holds {file}, which hides every other distribution"
-        elif is_core and file == PurePosixPath("_agentenv_start.py"):
-            continue
+        elif file == PurePosixPath("_agentenv_start.py" if is_core else f"{distribution.replace('-', '_')}.py"):
+            continue  # a start module, or the module under whose name a trainer looks the adapter up
         elif not file.is_relative_to(own) or (is_core and file.parts[1] in KIND_FOLDERS.values()):
             yield f"{distribution} holds {file} outside {own}"
     if own / "py.typed" not in files:
