@@ -119,12 +119,15 @@ class Images:
         server = plan.server_of(image.path, found.source, provider=NAME)
         await self._account.open()
         folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="agentenv-modal-")
+        staging = asyncio.ensure_future(asyncio.to_thread(found.stage, Path(folder.name)))
         try:
-            dockerfile = await asyncio.to_thread(found.stage, Path(folder.name))
+            dockerfile = await asyncio.shield(staging)
             ready = sdk().modal.Image.from_dockerfile(dockerfile, context_dir=folder.name, ignore=[])
             say("building its image")
             await self._run(ready, title)
         finally:
+            # A thread goes on when its caller is cancelled: it must not write into a folder that is being removed.
+            await asyncio.wait({staging})
             await asyncio.to_thread(folder.cleanup)
         say("its image is ready")
         return Built(ready, server, own_command=False)
