@@ -4,7 +4,7 @@ RUN := $(UV) run --all-groups
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 CODE := core plugins tests
 
-.PHONY: demo test lint fix bench
+.PHONY: demo test lint fix bench pins
 
 demo: $(filter .uv/%,$(UV))  ## GridSim, rehearsed through the functions that Miles loads
 	$(UV) run --quiet --only-group demo agentenv rehearse examples/gridsim --policy greedy
@@ -26,6 +26,9 @@ bench: $(filter .uv/%,$(UV))  ## benchmarks: ratios against peers of the same ru
 	$(RUN) python bench/install.py
 	$(RUN) python bench/episodes.py
 	$(RUN) python bench/wire.py
+
+pins: $(filter .uv/%,$(UV))  ## take the newest versions and write them into pyproject.toml
+	$(UV) run --quiet --no-default-groups python bench/pins.py $(UV)
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet uv || $(PYTHON) -m pip install --quiet --target .uv uv
