@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.episode import Episode, Outcome
-from agent_env.errors import EpisodeFailed
+from agent_env.errors import EpisodeFailed, SandboxUnsupported
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -182,9 +182,9 @@ def test_isolation_that_the_machine_lacks_is_refused(bundle: Build, steps: Any, 
     bundle.env().task(steps.deploy, steps.ask, steps.reply)
 
     async def run() -> None:
-        async with serve(bundle, isolation="vm") as engine:
-            with pytest.raises(EpisodeFailed, match="deploy: ") as error:
-                await engine.episode(engine.bundle.task("all", 0)).start()
-            assert not error.value.failure.retryable
+        with pytest.raises(SandboxUnsupported, match="less than 'vm'") as error:
+            async with serve(bundle, isolation="vm"):
+                raise AssertionError("it started")
+        assert not error.value.retryable
 
     asyncio.run(run())
