@@ -28,7 +28,7 @@ bench: $(filter .uv/%,$(UV))  ## benchmarks: ratios against peers of the same ru
 	$(RUN) python bench/wire.py
 
 pins: $(filter .uv/%,$(UV))  ## take the newest versions and write them into pyproject.toml
-	$(UV) run --quiet --no-default-groups python bench/pins.py $(UV)
+	$(UV) run --quiet --no-project python bench/pins.py $(UV)
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet uv || $(PYTHON) -m pip install --quiet --target .uv uv

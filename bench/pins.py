@@ -18,9 +18,11 @@ def main(uv: str) -> None:
     file.write_text(BLOCK.sub("constraint-dependencies = []\n", text))
     try:
         subprocess.run([uv, "lock", "--upgrade", "--quiet"], check=True, cwd=ROOT)
-        out = subprocess.run([uv, *EXPORT.split()], check=True, cwd=ROOT, capture_output=True, text=True).stdout
-    except subprocess.CalledProcessError:
+        out = subprocess.run([uv, *EXPORT.split()], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    except BaseException as error:
         file.write_text(text)
+        if isinstance(error, subprocess.CalledProcessError):
+            sys.exit("error: no versions resolve together, as uv says above; pyproject.toml is as it was")
         raise
     pins = [line for line in out.splitlines() if "==" in line and not line.startswith("-")]
     quoted = "".join(f"  '{pin}',\n" if '"' in pin else f'  "{pin}",\n' for pin in pins)
