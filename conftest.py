@@ -2,8 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+from pathlib import Path
+
+import pytest
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and every process they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# readline, which pytest loads, writes the terminal's size into the environment of every process that is started later.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        config.option.basetemp = _short(Path(config.option.basetemp))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # `.ci/run` plays the real trainers after all other tests, as far as its time goes.
+    if os.environ.get("AGENTENV_TRAINERS_APART") != "true":
+        return
+    trainers = Path(__file__).parent / "plugins" / "trainers"
+    for item in items:
+        wanted: tuple[str, ...] = getattr(item, "fixturenames", ())
+        if item.path.is_relative_to(trainers) and {"venv", "venv_python"}.intersection(wanted):
+            item.add_marker(pytest.mark.skip(reason=".ci/trainers plays these"))
+
+
+def _short(folder: Path) -> Path:
+    """A worker's folder for temporary files: below ``pytest-7/popen-gw0`` the paths of unix sockets are too long.
+
+    It is ``7-0`` beside ``pytest-7``, and goes once pytest has thrown that away.
+    """
+    number = folder.parent.name.removeprefix("pytest-")
+    if not number.isdigit():
+        return folder
+    root = folder.parent.parent
+    for old in root.glob("[0-9]*-[0-9]*"):
+        if not (root / f"pytest-{old.name.partition('-')[0]}").exists():
+            shutil.rmtree(old, ignore_errors=True)
+    return root / f"{number}-{folder.name.removeprefix('popen-gw')}"

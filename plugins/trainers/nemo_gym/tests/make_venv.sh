@@ -12,7 +12,7 @@ python=""
 for one in ${PYTHON:+"$PYTHON"} python3.12 python3.13 python3 "$HOME"/.pyenv/versions/3.1[2-9]*/bin/python; do
   if command -v "$one" >/dev/null && fits "$one"; then python="$one"; break; fi
 done
-[ -n "$python" ] || { echo "error: NeMo Gym needs Python 3.12 or later; name one with PYTHON=" >&2; exit 2; }
+[ -n "$python" ] || { echo "error: NeMo Gym needs Python 3.12 or later; name one with PYTHON=" >&2; exit 69; }
 
 "$python" -m venv "$venv"
 pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
