@@ -40,6 +40,7 @@ class Relay:
         self.endpoint = endpoint
         self.url = ""
         self._forwarder: _Forwarder | None = None
+        self._published = False
 
     async def open(self) -> None:
         """Start to listen."""
@@ -47,7 +48,7 @@ class Relay:
         host, port = host_of(endpoint.url)
         https = endpoint.uds is None and endpoint.url.startswith("https:")
         if endpoint.uds is None and not endpoint.headers and not https and host in _LOOPBACK:
-            self.url = endpoint.url.rstrip("/")
+            self._publish(endpoint.url.rstrip("/"))
             return
         if endpoint.headers or https:
             self._forwarder = HttpRelay(endpoint)
@@ -59,16 +60,22 @@ class Relay:
             sock.bind(("127.0.0.1", 0))
             await self._forwarder.listen(sock)
             base = f"http://127.0.0.1:{sock.getsockname()[1]}"
-            self.url = base + urlsplit(endpoint.url).path.rstrip("/")
-            reach.publish(self.url, endpoint)
+            self._publish(base + urlsplit(endpoint.url).path.rstrip("/"))
         except BaseException:
             sock.close()
             await self.close()
             raise
 
+    def _publish(self, url: str) -> None:
+        self.url = url
+        self._published = True
+        reach.publish(url, self.endpoint)
+
     async def close(self) -> None:
         """Stop listening and close every connection; idempotent."""
-        reach.withdraw(self.url)
+        if self._published:
+            self._published = False
+            reach.withdraw(self.url)
         forwarder, self._forwarder = self._forwarder, None
         if forwarder is not None:
             await asyncio.shield(forwarder.close())

@@ -14,24 +14,33 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.sandbox import Endpoint
 
-_behind: dict[str, Endpoint] = {}
+_behind: dict[str, list[Endpoint]] = {}
 
 
 def publish(url: str, endpoint: Endpoint) -> None:
-    """``url`` (a base without a trailing slash) leads to ``endpoint`` from now on."""
-    _behind[url] = endpoint
+    """``url`` (a base without a trailing slash) leads to ``endpoint`` until it is withdrawn as often."""
+    _behind.setdefault(url, []).append(endpoint)
 
 
 def withdraw(url: str) -> None:
-    """It does no more; idempotent."""
-    _behind.pop(url, None)
+    """Take back one `publish`, if there is one."""
+    endpoints = _behind.get(url, [])
+    if endpoints:
+        endpoints.pop()
+    if not endpoints:
+        _behind.pop(url, None)
+
+
+def named(values: Iterable[Any]) -> list[str]:
+    """The published URLs that the JSON values name."""
+    texts = list(_texts(list(values))) if _behind else []
+    return [url for url in _behind if any(text == url or text.startswith(f"{url}/") for text in texts)]
 
 
 def behind(values: Iterable[Any]) -> dict[str, Endpoint]:
     """The published URLs that the JSON values name, with what another machine can reach behind them."""
-    there = {url: endpoint for url, endpoint in _behind.items() if endpoint.uds is None}
-    texts = list(_texts(list(values))) if there else []
-    return {url: to for url, to in there.items() if any(text == url or text.startswith(f"{url}/") for text in texts)}
+    ways = {url: _behind[url][-1] for url in named(values)}
+    return {url: to for url, to in ways.items() if to.uds is None and to.url.rstrip("/") != url}
 
 
 def _texts(value: Any) -> Iterable[str]:

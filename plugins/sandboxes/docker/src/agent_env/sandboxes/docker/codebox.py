@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import re
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import CodeError, SandboxError, SandboxGone, SandboxTimeout
+from agent_env.plugin import reach
 from agent_env.plugin.code import read_answer, request_json
 from agent_env.plugin.sandbox import SandboxSpec
+from agent_env.sandboxes.docker import reverse
 from agent_env.sandboxes.docker.failures import NAME
 
 if TYPE_CHECKING:
@@ -21,12 +24,21 @@ if TYPE_CHECKING:
     from agent_env.sandboxes.docker.provider import DockerProvider
     from agent_env.sandboxes.docker.sandbox import DockerSandbox
 
-_HOST = (Path(__file__).parent / "codehost.py").read_text(encoding="utf-8")
+_FUTURE = "from __future__ import annotations\n"
+_PARTS = ("mux.py", "loopback.py", "codehost.py")
 _TTL_S = 86400.0
 _AT_ONCE = 32
 _GRACE_S = 5.0
 _HEAD = re.compile(rb"HTTP/1\.[01] 200 .*?\r\n\r\n", re.DOTALL)
+_LEADS = re.compile(rb"HTTP/1\.[01] 101 ")
 _ERROR_ROOM = 1 << 16
+
+
+@functools.cache
+def host_code() -> str:
+    """What runs in the container, as one text."""
+    first, *rest = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in _PARTS]
+    return "".join([first, *(text.replace(_FUTURE, "", 1) for text in rest)])
 
 
 class CodeBoxes:
@@ -50,11 +62,13 @@ class CodeBoxes:
                 return await self._run(await self._box(image, request.timeout), request, packed)
 
     async def _run(self, box: DockerSandbox, request: CodeRequest, packed: bytes) -> Any:
-        about = {"size": len(packed), "timeout": request.timeout, "max_output": request.max_output}
+        # Where the container has this machine's loopback, URLs on it lead there as they do here.
+        led = [] if self._provider.shares_loopback else reverse.origins(reach.named(request.args))
+        about = {"size": len(packed), "timeout": request.timeout, "max_output": request.max_output, "ways": led}
         body = json.dumps(about).encode() + b"\n" + packed + request_json(request, "@FOLDER@/code")
         try:
             async with asyncio.timeout(request.timeout + _GRACE_S):
-                raw = await _post(await box.endpoint(), body, request.max_output + _ERROR_ROOM)
+                raw = await _post(await box.endpoint(), body, led, request.max_output + _ERROR_ROOM)
         except TimeoutError:
             answer: dict[str, Any] = {"timed_out": True}
             out = b""
@@ -92,7 +106,7 @@ class CodeBoxes:
         for python in ("python3", "python"):
             spec = SandboxSpec(
                 image=image,
-                command=(python, "-c", _HOST),
+                command=(python, "-c", host_code()),
                 health="/",
                 env={"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
                 ttl_s=_TTL_S,
@@ -113,12 +127,22 @@ class CodeBoxes:
             del self._boxes[image]
 
 
-async def _post(endpoint: Endpoint, body: bytes, most: int) -> bytes:
-    """The answer's body; the connection is closed when the caller gives up, which ends the code."""
+async def _post(endpoint: Endpoint, body: bytes, led: list[str], most: int) -> bytes:
+    """The answer's body; the connection is closed when the caller gives up, which ends the code.
+
+    Args:
+        endpoint: of the container.
+        body: of the request.
+        led: origins that lead here, through this very connection, while the code runs.
+        most: bytes of the answer.
+    """
     reader, writer = await asyncio.open_unix_connection(endpoint.uds, limit=1 << 20)
     try:
         writer.write(b"POST /run HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         await writer.drain()
+        if led:
+            await _upgraded(reader)
+            return await reverse.carry(reader, writer, led, most)
         data = bytearray()
         while piece := await reader.read(1 << 16):
             data += piece
@@ -130,6 +154,15 @@ async def _post(endpoint: Endpoint, body: bytes, most: int) -> bytes:
     if head is None:
         raise OSError("it hung up")
     return bytes(data[head.end() :])
+
+
+async def _upgraded(reader: asyncio.StreamReader) -> None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise OSError("it hung up") from error
+    if not _LEADS.match(head):
+        raise OSError(f"it answered {head[:200]!r}")
 
 
 def _pack(folder: Path, runner: Path) -> bytes:

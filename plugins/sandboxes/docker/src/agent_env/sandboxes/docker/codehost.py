@@ -1,10 +1,13 @@
 """Runs inside a container, with the Python of its image: forks one child for each piece of a bundle's code.
 
-The standard library only, nothing newer than 3.7. It answers HTTP on the unix socket AGENTENV_UDS, else on MCP_PORT: a
-GET says that it is there; a POST's body is a line of JSON (``size``, ``timeout``, ``max_output``), a tar file of
-``size`` bytes with ``runner.py`` and the folder ``code``, and the request that the runner reads from its stdin.
-``@FOLDER@`` in the request stands for the folder that the tar is unpacked in. The answer is a line of JSON (``exit``,
-``timed_out``, ``truncated``, ``err``) and what the runner wrote.
+The standard library only, nothing newer than 3.7; `mux` and `loopback` stand before it. It answers HTTP on the unix
+socket AGENTENV_UDS, else on MCP_PORT: a GET says that it is there; a POST's body is a line of JSON (``size``,
+``timeout``, ``max_output``, ``ways``), a tar file of ``size`` bytes with ``runner.py`` and the folder ``code``, and the
+request that the runner reads from its stdin. ``@FOLDER@`` in the request stands for the folder that the tar is
+unpacked in. The answer is a line of JSON (``exit``, ``timed_out``, ``truncated``, ``err``) and what the runner wrote.
+
+``ways`` are http URLs that lead somewhere on the client's side only. Each is replaced by one that leads there through
+the POST's own connection, which carries the frames of `mux` after an answer of 101, the last of them the answer proper.
 """
 
 # ruff: noqa: PTH101, PTH104, PTH123, PTH208, SIM115, S103, S202, BLE001
@@ -20,6 +23,7 @@ import inspect
 import io
 import json
 import os
+import re
 import runpy
 import selectors
 import shutil
@@ -29,6 +33,12 @@ import tarfile
 import tempfile
 import time
 import traceback
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+
+    from agent_env.sandboxes.docker.loopback import Ways  # noqa: TC004
 
 WARM = (asyncio, http.client, importlib.util, inspect)
 """What code of a bundle needs, imported before the fork."""
@@ -76,16 +86,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             with tarfile.open(fileobj=io.BytesIO(body.read(about["size"]))) as tar:
                 tar.extractall(folder)
-            with open(folder + "/request", "wb") as file:
-                file.write(body.read().replace(b"@FOLDER@", folder.encode()))
-            job = Job(folder, about["timeout"], about["max_output"])
-            job.run(self.connection.fileno())
-            self._answer(
-                {"exit": job.code, "timed_out": job.timed_out, "truncated": job.truncated, "err": job.words()},
-                bytes(job.out),
-            )
+            request = body.read().replace(b"@FOLDER@", folder.encode())
+            with selectors.DefaultSelector() as selector:
+                ways = self._open_ways(about["ways"], selector) if about.get("ways") else None
+                if ways is None:
+                    selector.register(self.connection, selectors.EVENT_READ)
+                else:
+                    request = lead(request, about["ways"], ways.urls())
+                with open(folder + "/request", "wb") as file:
+                    file.write(request)
+                job = Job(folder, about["timeout"], about["max_output"])
+                job.run(selector, self.connection, ways)
+                told: dict[str, object] = {
+                    "exit": job.code,
+                    "timed_out": job.timed_out,
+                    "truncated": job.truncated,
+                    "err": job.words(),
+                }
+                if ways is None:
+                    self._answer(told, bytes(job.out))
+                else:
+                    ways.answer(json.dumps(told).encode() + b"\n" + job.out)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _open_ways(self, urls: list[str], selector: selectors.BaseSelector) -> Ways:
+        self.connection.sendall(b"HTTP/1.0 101 Switching Protocols\r\n\r\n")
+        return Ways(self.connection, len(urls), selector, lambda: descendants(os.getpid()))
 
     def _answer(self, about: dict[str, object], out: bytes) -> None:
         data = json.dumps(about).encode() + b"\n" + out
@@ -110,7 +137,7 @@ class Job:
         """The end of what it wrote to stderr."""
         return bytes(self.err).decode(errors="replace")
 
-    def run(self, client: int) -> None:
+    def run(self, selector: selectors.BaseSelector, client: socket.socket, ways: Ways | None) -> None:
         """Run it until it ends, its deadline is past, or the client hangs up."""
         # What loses its parent comes to this process, so that it is found and ended with the rest.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -122,35 +149,46 @@ class Job:
         os.close(out_end)
         os.close(err_end)
         try:
-            self._follow(pid, out, err, client)
+            self._follow(pid, out, err, selector, client, ways)
         finally:
             kill_below()
             os.close(out)
             os.close(err)
 
-    def _follow(self, pid: int, out: int, err: int, client: int) -> None:
-        with selectors.DefaultSelector() as selector:
-            for fd in (out, err, client):
-                selector.register(fd, selectors.EVENT_READ)
-            ended = watch(pid, selector)
-            while True:
-                left = self._end - time.monotonic()
-                if left <= 0:
-                    self.timed_out = True
+    def _follow(
+        self,
+        pid: int,
+        out: int,
+        err: int,
+        selector: selectors.BaseSelector,
+        client: socket.socket,
+        ways: Ways | None,
+    ) -> None:
+        for fd in (out, err):
+            selector.register(fd, selectors.EVENT_READ)
+        ended = watch(pid, selector)
+        while True:
+            left = self._end - time.monotonic()
+            if left <= 0:
+                self.timed_out = True
+                return
+            for key, mask in selector.select(min(left, 0.05)):
+                if key.data is not None:
+                    key.data(mask)
+                elif key.fileobj is client:  # it says nothing more, so it has hung up
                     return
-                for key, _ in selector.select(min(left, 0.05)):
-                    if key.fd == client:  # it says nothing more, so it has hung up
-                        return
-                    if key.fd != ended:
-                        self._take(key.fd, out, selector)
-                done, status = os.waitpid(pid, os.WNOHANG)
-                if done:
-                    self.code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-                    for fd in (out, err):  # a child left behind may hold them open
-                        os.set_blocking(fd, False)
-                        while self._take(fd, out, selector):
-                            pass
-                    return
+                elif key.fd != ended:
+                    self._take(key.fd, out, selector)
+            if ways is not None and ways.gone:
+                return
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                self.code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+                for fd in (out, err):  # a child left behind may hold them open
+                    os.set_blocking(fd, False)
+                    while self._take(fd, out, selector):
+                        pass
+                return
 
     def _take(self, fd: int, out: int, selector: selectors.BaseSelector) -> bool:
         try:
@@ -168,6 +206,13 @@ class Job:
         else:
             self.err = (self.err + data)[-MOST_ERR:]
         return True
+
+
+def lead(request: bytes, urls: list[str], there: list[str]) -> bytes:
+    """The request with other URLs in the place of these."""
+    instead = {url.encode(): new.encode() for url, new in zip(urls, there)}  # noqa: B905 - Python 3.7
+    pattern = b"(" + b"|".join(map(re.escape, instead)) + rb")(?!\d)"
+    return re.sub(pattern, lambda match: instead[match[1]], request)
 
 
 def watch(pid: int, selector: selectors.BaseSelector) -> int:

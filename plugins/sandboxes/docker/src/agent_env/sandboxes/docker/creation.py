@@ -101,13 +101,13 @@ class Creator:
             way: Way = "port" if facts.id in self._by_port else self.machine.way
             chosen: Network = spec.network or self._options.network
             if for_code:
-                way, chosen = ("socket", "host") if self.machine.local else ("tunnel", "none")
+                way, chosen = ("socket", "host") if self.machine.local else ("tunnel", self._options.network)
             if way == "port" and spec.serves and chosen == "none":
                 if spec.network == "none":
                     raise self._no_way(spec, facts)
                 chosen = "open"
             try:
-                return await self._attempt(spec, facts, way, chosen)
+                return await self._attempt(spec, facts, way, chosen, for_code=for_code)
             except NoPython as error:
                 if not self.machine.local or way != "socket":
                     raise self._no_way(spec, facts) from error
@@ -133,10 +133,10 @@ class Creator:
 
     # -- one attempt --------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, spec: SandboxSpec, facts: Facts, way: Way, network: Network) -> Made:
+    async def _attempt(self, spec: SandboxSpec, facts: Facts, way: Way, network: Network, *, for_code: bool) -> Made:
         ticket = _Ticket(lease.new_id(), self._tasks)
         try:
-            return await self._make(ticket, spec, facts, way, network)
+            return await self._make(ticket, spec, facts, way, network, for_code=for_code)
         except asyncio.CancelledError:
             # Raised at once; what was begun is ended by a task that the provider waits for.
             self._tasks.start(self._abandon(ticket), f"docker abandon {ticket.create_id}")
@@ -145,13 +145,15 @@ class Creator:
             await asyncio.shield(self._tasks.start(self._abandon(ticket), f"docker abandon {ticket.create_id}"))
             raise
 
-    async def _make(self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, way: Way, network: Network) -> Made:
+    async def _make(
+        self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, way: Way, network: Network, *, for_code: bool
+    ) -> Made:
         create_id = ticket.create_id
         read_only = plan.is_read_only(spec, facts, self._options)
         if network == "open" or way == "port":
             await self._bridge.ready()
         # Finished episodes wait for the container of their verifiers: it does not queue behind those that begin.
-        async with self._slots if network != "host" else contextlib.nullcontext():
+        async with contextlib.nullcontext() if for_code else self._slots:
             about = plan.about(spec, facts, self.machine, way, str(self._root / create_id), network)
             if about.way in {"socket", "tunnel"}:
                 await asyncio.to_thread(state.new_folder, self._root, create_id)

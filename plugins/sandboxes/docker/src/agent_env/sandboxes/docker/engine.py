@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from contextlib import asynccontextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from agent_env.errors import PluginLoadError, SandboxUnavailable
 from agent_env.sandboxes.docker.failures import EngineError
 from agent_env.sandboxes.docker.hijack import Hijacked
+from agent_env.sandboxes.docker.upgrade import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -156,11 +159,30 @@ class Engine:
     async def hijack(self, path: str, body: Any, sink: Sink) -> Hijacked:
         """Start an attached command; what it writes goes to ``sink``."""
         await self.open()
+        context = self._tls()
+        if context is not None:
+            return await self._hijack_tls(context, path, body, sink)
         headers = {"Connection": "Upgrade", "Upgrade": "tcp", "Content-Type": "application/json"}
         reply = await self._request(
             "POST", f"{self._base}/{path}", data=json.dumps(body).encode(), headers=headers, read_until_eof=False
         )
         return await Hijacked.take(reply, sink)
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """How this engine's certificate is checked and ours is shown; `None` without TLS."""
+        if self._client is None or not self._base.startswith("https:"):
+            return None
+        found = self._client.connector._ssl  # noqa: SLF001 - aiodocker makes it in several ways and keeps it there
+        return found if isinstance(found, ssl.SSLContext) else ssl.create_default_context()
+
+    async def _hijack_tls(self, context: ssl.SSLContext, path: str, body: Any, sink: Sink) -> Hijacked:
+        to = urlsplit(self._base)
+        try:
+            return await upgrade(context, to.hostname or "", to.port or 443, f"{to.path}/{path}", body, sink)
+        except EngineError as error:
+            raise EngineError(error.status, _message(error.message) or f"HTTP {error.status}") from error
+        except OSError as error:
+            raise self._lost(error) from error
 
     async def _json(
         self, method: str, url: str, *, params: Mapping[str, str] | None = None, body: Any = None, data: Any = None

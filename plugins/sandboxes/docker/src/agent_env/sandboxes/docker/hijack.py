@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent_env.sandboxes.docker.failures import EngineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import aiohttp
 
 _HEADER = struct.Struct(">BxxxL")
@@ -27,7 +29,23 @@ class Sink(Protocol):
         ...
 
 
-class _Frames:
+class Pipe(Protocol):
+    """The connection, as far as it is used here."""
+
+    def is_closing(self) -> bool: ...
+
+    def get_write_buffer_size(self) -> int: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def write_eof(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Frames:
     """Splits the stream into frames as they come, without holding a frame back; fed by the HTTP client's protocol."""
 
     def __init__(self, sink: Sink) -> None:
@@ -64,9 +82,9 @@ class _Frames:
 class Hijacked:
     """The taken connection."""
 
-    def __init__(self, reply: aiohttp.ClientResponse, transport: asyncio.Transport, frames: _Frames) -> None:
-        self._reply = reply
-        self._transport = transport
+    def __init__(self, pipe: Pipe, close: Callable[[], None], frames: Frames) -> None:
+        self._transport = pipe
+        self._close = close
         self._frames = frames
 
     @classmethod
@@ -81,16 +99,11 @@ class Hijacked:
         if connection is None or connection.protocol is None or connection.transport is None:
             reply.close()
             raise EngineError(reply.status, body.decode(errors="replace").strip() or "the engine closed the connection")
-        frames = _Frames(sink)
+        frames = Frames(sink)
         protocol: Any = connection.protocol
         protocol.set_parser(frames, frames)
         protocol.force_close()
-        return cls(reply, connection.transport, frames)
-
-    @property
-    def can_write_eof(self) -> bool:
-        """Whether stdin can be ended without ending the connection: not with TLS."""
-        return self._transport.can_write_eof()
+        return cls(connection.transport, reply.close, frames)
 
     def write(self, data: bytes) -> None:
         """Bytes for stdin."""
@@ -99,7 +112,7 @@ class Hijacked:
 
     def write_eof(self) -> None:
         """End stdin."""
-        if not self._transport.is_closing() and self._transport.can_write_eof():
+        if not self._transport.is_closing():
             self._transport.write_eof()
 
     def pause(self) -> None:
@@ -120,4 +133,4 @@ class Hijacked:
     def close(self) -> None:
         """Close it. Idempotent."""
         self._frames.ended = True
-        self._reply.close()
+        self._close()

@@ -213,6 +213,11 @@ class DockerProvider(SandboxProvider):
         await self._ready()
         return await self._codes.run(image, request)
 
+    @property
+    def shares_loopback(self) -> bool:
+        """Whether the containers for code have this machine's loopback."""
+        return self._creator is not None and self._creator.machine.local
+
     # -- what sandboxes ask -------------------------------------------------------------------------------------------
 
     async def owner_ids(self, container: str, user: str) -> tuple[int, int]:
