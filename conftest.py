@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and every process they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,16 +40,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=".ci/trainers plays these"))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    # Tests of Docker look at what is left on the engine: one at a time on this machine. The wait is no test's time.
+    if item.get_closest_marker("docker") is None:
+        return (yield)
+    with (Path(tempfile.gettempdir()) / f"agentenv-test-docker-{os.getuid()}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+
 def _short(folder: Path) -> Path:
     """A worker's folder for temporary files: below ``pytest-7/popen-gw0`` the paths of unix sockets are too long.
 
-    It is ``7-0`` beside ``pytest-7``, and goes once pytest has thrown that away.
+    It is ``7-0`` beside ``pytest-7``, and goes once pytest has thrown that away; ``7-all`` holds what workers share.
     """
     number = folder.parent.name.removeprefix("pytest-")
     if not number.isdigit():
         return folder
     root = folder.parent.parent
-    for old in root.glob("[0-9]*-[0-9]*"):
+    for old in root.glob("[0-9]*-*"):
         if not (root / f"pytest-{old.name.partition('-')[0]}").exists():
             shutil.rmtree(old, ignore_errors=True)
     return root / f"{number}-{folder.name.removeprefix('popen-gw')}"

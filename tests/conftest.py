@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -79,13 +80,20 @@ def distributions() -> Mapping[str, Path]:
 
 @pytest.fixture(scope="session")
 def wheels(distributions: Mapping[str, Path], uv: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """A wheel of each distribution, by its name."""
-    folder = tmp_path_factory.mktemp("wheels")
+    """A wheel of each distribution, by its name; built once for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.with_name(f"{folder.name.partition('-')[0]}-all")
+    folder = folder / "wheels"
+    folder.mkdir(parents=True, exist_ok=True)
     built: dict[str, Path] = {}
-    for name, source in distributions.items():
-        out = folder / name
-        run([uv, "build", "-q", "--wheel", "--out-dir", out, source], folder)
-        (built[name],) = out.glob("*.whl")
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name, source in distributions.items():
+            out = folder / name
+            if not any(out.glob("*.whl")):
+                run([uv, "build", "-q", "--wheel", "--out-dir", out, source], folder)
+            (built[name],) = out.glob("*.whl")
     return built
 
 
