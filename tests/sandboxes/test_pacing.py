@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import struct
+import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent_env.episode.providers import Providers
+from agent_env.errors import RateLimited
 from agent_env.plugin.sandbox import BuildContext, SandboxSpec
 from agent_env.registry import default_registry
 from agent_env.testing.sandbox_env import write_env
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.timeout(300)
 
 RATE = {"e2b": "creates_per_s", "aenv": "creates_per_s", "modal": "create_rate", "daytona": "creates_per_s"}
 CREATES = """
-import asyncio, json, sys
+import asyncio, json, logging, sys
 from pathlib import Path
 from agent_env.episode.providers import Providers
 from agent_env.plugin.sandbox import BuildContext, SandboxSpec
@@ -36,9 +37,14 @@ from agent_env.registry import default_registry
 async def main(name, options, folder, count):
     async with Providers(default_registry(), name, {name: options}).make(None) as provider:
         spec = SandboxSpec(BuildContext(Path(folder)), serves=False)
+        await provider.prepare(spec.image)
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
         for box in await asyncio.gather(*(provider.create(spec) for _ in range(count))):
             await box.close()
 
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+logging.getLogger("agent_env.sandboxes").setLevel(logging.INFO)
 asyncio.run(main(*json.loads(sys.argv[1])))
 """
 
@@ -62,62 +68,94 @@ def options(cloud: Place, folder: Path, **changes: str) -> dict[str, str]:
     return {**cloud.options, **own, **changes}
 
 
-def bucket(folder: Path) -> float:
-    """The monotonic time from which on the next create may begin; there is one bucket, and locks of builds."""
-    file, *locks = sorted(folder.rglob("*.rate"), key=lambda path: len(path.name))
-    assert all(lock.name.startswith(f"{file.stem}-") for lock in locks)
-    value: float = struct.unpack("d", file.read_bytes())[0]
-    return value
-
-
-def provider(cloud: Place, given: dict[str, str]) -> SandboxProvider:
-    from agent_env.episode.providers import Providers
-
-    return Providers(default_registry(), cloud.name, {cloud.name: given}).make(None)
-
-
-def test_two_processes_take_turns_from_one_bucket(cloud: Place, pace_folder: Path, env: BuildContext) -> None:
-    import json
-
-    # Nothing saved up during the start of the processes: each turn is waited for.
-    burst = {"burst": "1"} if cloud.name in {"e2b", "aenv"} else {}
-    given = options(cloud, pace_folder, **{RATE[cloud.name]: "4"}, **burst)
-    request = json.dumps([cloud.name, given, str(env.path), 4])
+def start(cloud: Place, folder: Path, env: BuildContext, count: int, **changes: str) -> subprocess.Popen[str]:
+    """A process that makes so many sandboxes at once, when it is told to."""
+    request = json.dumps([cloud.name, options(cloud, folder, **changes), str(env.path), count])
     # The name is among the words of the command, by which the stand-in's patch of its SDK knows it.
-    command = [sys.executable, "-c", CREATES, request]
-    variables = {**cloud.environment, "TMPDIR": str(pace_folder)}
-    began = time.monotonic()
-    both = [subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    for process in both:
-        _, errors = process.communicate(timeout=200)
-        assert process.returncode == 0, errors
-    # Eight turns of a quarter of a second, of which a first few may follow each other at once.
-    assert bucket(pace_folder) >= began + (8 - 5) * 0.25
+    return subprocess.Popen(
+        [sys.executable, "-c", CREATES, request],
+        env={**cloud.environment, "TMPDIR": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def says(process: subprocess.Popen[str], what: str) -> None:
+    """Wait until it has said that."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if what in line:
+            return
+    raise AssertionError(process.communicate()[1])
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    """Let it make them."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def ends_well(process: subprocess.Popen[str]) -> None:
+    output, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, output + errors
+
+
+def asked_at(cloud: Place) -> list[float]:
+    """When creates came to the service, by the monotonic clock, which is the same in all processes."""
+    service = cloud.service
+    part = {"e2b": "control", "aenv": "control", "modal": "state"}.get(cloud.name)
+    times: list[float] = (service if part is None else getattr(service, part)).asked_at
+    return times
+
+
+def test_what_one_process_is_told_is_waited_by_all_who_then_take_turns(
+    cloud: Place, pace_folder: Path, env: BuildContext
+) -> None:
+    """Also by those that had their turn already, and by the one that was told, which the SDK must not make wait."""
+    told, other = (start(cloud, pace_folder, env, count, **{RATE[cloud.name]: "4"}) for count in (1, 4))
+    for process in (told, other):
+        says(process, "ready")
+    refuse(cloud, 3)
+    before = len(asked_at(cloud))
+    go(told)
+    says(told, "tried again in")
+    go(other)
+    for process in (told, other):
+        ends_well(process)
+    refused_at, *after = asked_at(cloud)[before:]
+    assert len(after) == 5
+    early = [at - refused_at for number, at in enumerate(after) if at < refused_at + 3 + number / 4]
+    assert not early, "seconds after the refusal"
     assert cloud.running() == []
 
 
-def test_a_time_that_the_service_names_is_waited(
+def test_what_a_service_asks_for_longer_than_a_caller_waits_is_told_at_once(
     cloud: Place, pace_folder: Path, env: BuildContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the SDK where it does so by itself, else by the provider, and then by all processes."""
-    if cloud.name == "aenv":
-        pytest.skip("the SDK repeats no request to a server without idempotency keys, and hides the header")
     for variable, value in cloud.variables.items():
         monkeypatch.setenv(variable, value)
 
-    async def create() -> tuple[float, float]:
+    async def work() -> None:
         async with provider(cloud, options(cloud, pace_folder)) as one:
             await one.prepare(env)
-            refuse(cloud, seconds=3)
-            began = time.monotonic()
-            async with await one.create(SandboxSpec(env, serves=False)):
-                return began, time.monotonic()
+            refuse(cloud, 500)
+            before = len(asked_at(cloud))
+            for _ in range(2):  # by the service, then by what it has said
+                with pytest.raises(RateLimited) as raised:
+                    await one.create(SandboxSpec(env, serves=False), timeout=300)
+                assert raised.value.retryable
+                assert 400 < (raised.value.retry_after or 0) <= 500
+            assert len(asked_at(cloud)) == before + 1
 
-    began, ended = asyncio.run(create())
-    assert ended >= began + 3
-    if cloud.name == "daytona":
-        assert bucket(pace_folder) >= began + 3
+    asyncio.run(work())
     assert cloud.running() == []
+
+
+def provider(cloud: Place, given: dict[str, str]) -> SandboxProvider:
+    return Providers(default_registry(), cloud.name, {cloud.name: given}).make(None)
 
 
 def refuse(cloud: Place, seconds: int) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
+import pytest
 from agent_env.plugin.pacing import Pace
 
 if TYPE_CHECKING:
@@ -49,6 +52,88 @@ def test_a_hold_is_for_everybody(tmp_path: Path) -> None:
         return loop.time() - began
 
     assert asyncio.run(go()) >= 0.29
+
+
+def test_a_hold_puts_off_turns_that_were_given_out_before_it(tmp_path: Path) -> None:
+    async def go() -> tuple[float, list[float]]:
+        pace = Pace("x", rate=10.0, folder=tmp_path)
+        turns = asyncio.create_task(_turns(pace, 5))
+        await asyncio.sleep(0.05)  # the first is over; the others wait for times that they were given
+        # As another process is told.
+        await Pace("x", rate=10.0, folder=tmp_path).hold(0.6)
+        return asyncio.get_running_loop().time() + 0.55, await turns
+
+    until, taken = asyncio.run(go())
+    late = [at for at in taken if at >= until]
+    assert len(late) >= 4
+    assert late[-1] - late[0] >= 3 / 10.0 - 0.01, "behind the hold they keep their distance"
+
+
+def test_a_hold_can_be_asked_for(tmp_path: Path) -> None:
+    async def go() -> tuple[float, float]:
+        pace = Pace("x", rate=1.0, folder=tmp_path)
+        before = await pace.held()
+        await pace.hold(50)
+        await pace.hold(3)  # the longer one stands
+        return before, await Pace("x", rate=1.0, folder=tmp_path).held()
+
+    before, after = asyncio.run(go())
+    assert before == 0.0
+    assert 3 < after <= 50
+
+
+def test_a_pace_of_before_a_restart_of_the_machine_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(Pace("x", rate=1.0, folder=tmp_path).hold(3000))
+    monkeypatch.setattr("agent_env.plugin.pacing._since", lambda: b"restarts")
+    assert asyncio.run(Pace("x", rate=1.0, folder=tmp_path).held()) == 0.0
+
+
+def test_files_that_nobody_uses_are_removed_and_those_in_use_are_not(tmp_path: Path) -> None:
+    old = time.time() - 30 * 86400
+
+    async def go() -> None:
+        pace = Pace("used", rate=None, concurrency=1, folder=tmp_path / "pace")
+        await Pace("unused", rate=1.0, folder=tmp_path / "pace").turn()
+        async with pace.slot():
+            for path in (tmp_path / "pace").iterdir():
+                os.utime(path, (old, old))
+            code = f"""
+import asyncio, pathlib
+from agent_env.plugin.pacing import Pace
+asyncio.run(Pace("x", rate=None, folder=pathlib.Path({str(tmp_path / "pace")!r})).turn())
+"""
+            done = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+            assert await done.wait() == 0
+            assert {path.name for path in (tmp_path / "pace").iterdir()} == {"used.slot0", "x.rate"}
+            with pytest.raises(TimeoutError):
+                async with (
+                    asyncio.timeout(0.3),
+                    Pace("used", rate=None, concurrency=1, folder=tmp_path / "pace").slot(),
+                ):
+                    pass
+
+    asyncio.run(go())
+
+
+def test_a_wait_for_a_slot_that_is_cancelled_at_any_moment_holds_none(tmp_path: Path) -> None:
+    async def go() -> None:
+        pace = Pace("x", rate=None, concurrency=2, folder=tmp_path)
+
+        async def wait() -> None:
+            async with pace.slot():
+                await asyncio.sleep(60)
+
+        for number in range(40):
+            waiting = asyncio.create_task(wait())
+            await asyncio.sleep(number / 40 * 0.004)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        async with asyncio.timeout(60), pace.slot(), Pace("x", rate=None, concurrency=2, folder=tmp_path).slot():
+            pass
+
+    asyncio.run(go())
 
 
 def test_keys_do_not_share(tmp_path: Path) -> None:

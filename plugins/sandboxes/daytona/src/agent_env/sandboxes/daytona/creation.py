@@ -18,8 +18,8 @@ from agent_env.errors import (
 )
 from agent_env.plugin import lease
 from agent_env.plugin.building.plan import need_command
+from agent_env.plugin.patience import Patience
 from agent_env.sandboxes.daytona import ending, failures, labels, plan, readiness
-from agent_env.sandboxes.daytona.client import backoff
 from agent_env.sandboxes.daytona.sdk import NAME
 
 if TYPE_CHECKING:
@@ -75,19 +75,19 @@ class Creator:
 
         Args:
             spec: what to create.
-            deadline: time of the event loop; a busy service is not asked again when it would be later than this.
+            deadline: time of the event loop at which the caller gives up; nothing waits beyond it.
 
         Raises:
             SandboxError: the subclass says what happened.
         """
         plan.refuse(spec)
         size = plan.size(spec, self._options)
-        loop = asyncio.get_running_loop()
-        attempt, rebuilt = 0, False
+        patience = Patience(self._pace, spec.label, deadline)
+        rebuilt = False
         while True:
-            attempt += 1
             ready = await self._images.get(spec.image, size)
             about = plan.about(spec, ready, self._options)
+            await patience.before()
             try:
                 return await self._attempt(spec, ready, about, deadline)
             except SandboxNotFound as error:
@@ -96,14 +96,7 @@ class Creator:
                 rebuilt = True  # its snapshot was removed since it was built
                 self._images.forget(spec.image, size)
             except (RateLimited, SandboxUnavailable) as error:
-                asked = error.retry_after if isinstance(error, RateLimited) else None
-                delay = backoff(attempt, asked)
-                if isinstance(error, RateLimited):
-                    await self._pace.hold(delay)
-                if loop.time() + delay >= deadline:
-                    raise
-                log.info("%s: create is tried again in %.1f s: %s", spec.label, delay, error)
-                await asyncio.sleep(delay)
+                await patience.after(error)
 
     async def _attempt(self, spec: SandboxSpec, ready: Ready, about: labels.About, deadline: float) -> Made:
         ticket = _Ticket(lease.new_id())

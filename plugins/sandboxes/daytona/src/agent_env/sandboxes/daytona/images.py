@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import tempfile
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxNotFound, SandboxUnsupported
 from agent_env.plugin.building import context as contexts
 from agent_env.plugin.building.plan import ServerPlan, server_of
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
+from agent_env.plugin.scratch import Scratch
 from agent_env.sandboxes.daytona.dockerfile import instructions
 from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.sdk import NAME, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from agent_env.plugin.building.context import Context
     from agent_env.plugin.sandbox import Image
@@ -190,18 +189,15 @@ class Images:
                 log.append(line)
                 say(f"{title}: {line}")
 
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="agentenv-daytona-"))
-        try:
-            dockerfile = await asyncio.to_thread(_stage, context, folder)
-            image = await asyncio.to_thread(sdk.Image.from_dockerfile, dockerfile, strict_context=True)
-            params = sdk.CreateSnapshotParams(name=name, image=image, resources=size.resources(sdk))
-            await self._api.client.snapshot.create(params, on_logs=on_log, timeout=0)
-        except sdk.DaytonaConflictError:  # another process was faster
-            await self._active(name, title, await self._find(name), say)
-        except Exception as error:
-            raise _failed(error, title, "\n".join(log)) from error
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        async with Scratch("agentenv-daytona-build") as scratch:
+            try:
+                image = await scratch.run(_stage, context, scratch.path, sdk)
+                params = sdk.CreateSnapshotParams(name=name, image=image, resources=size.resources(sdk))
+                await self._api.client.snapshot.create(params, on_logs=on_log, timeout=0)
+            except sdk.DaytonaConflictError:  # another process was faster
+                await self._active(name, title, await self._find(name), say)
+            except Exception as error:
+                raise _failed(error, title, "\n".join(log)) from error
 
     async def _active(self, name: str, title: str, found: Any, say: Progress) -> None:
         """Wait until a snapshot can be used."""
@@ -223,12 +219,12 @@ class Images:
         await self._api.call(lambda: self._api.client.snapshot.activate(found), f"snapshot {name}")
 
 
-def _stage(context: Context, folder: Path) -> Path:
-    """Write a build context; its Dockerfile stands at the top, because the SDK looks for files beside it."""
+def _stage(context: Context, folder: Path, sdk: Any) -> Any:
+    """Write a build context, the SDK's image; its Dockerfile stands at the top: the SDK looks for files beside it."""
     context.stage(folder)
     dockerfile = folder / "Dockerfile.agentenv"
     dockerfile.write_text(context.text, encoding="utf-8")
-    return dockerfile
+    return sdk.Image.from_dockerfile(dockerfile, strict_context=True)
 
 
 def _check(context: Context, title: str) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import shutil
-import tempfile
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError
+from agent_env.plugin.scratch import ScratchFolder
 from agent_env.sandboxes.e2b import inline
 from agent_env.sandboxes.e2b.failures import to_error
 from agent_env.sandboxes.e2b.sdk import sdk, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from agent_env.sandboxes.e2b.client import Client
     from agent_env.sandboxes.e2b.context import Context
@@ -84,13 +83,12 @@ class Build:
     # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _thread(self, timeout: float) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="agentenv-template-"))
-        try:
-            asyncio.run(self._run(folder, timeout))
-        except asyncio.CancelledError:
-            raise BuildFailed(f"{self._title}: its build was given up", provider=self._client.service.name) from None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with ScratchFolder("agentenv-e2b-build") as folder:
+            try:
+                asyncio.run(self._run(folder, timeout))
+            except asyncio.CancelledError:
+                given_up = f"{self._title}: its build was given up"
+                raise BuildFailed(given_up, provider=self._client.service.name) from None
 
     async def _run(self, folder: Path, timeout: float) -> None:
         task = asyncio.current_task()

@@ -42,12 +42,13 @@ class Client:
         network: str,
         private: bool,
     ) -> SdkSandbox:
-        """A sandbox. Where the service knows the key, a request that is sent again makes no second one."""
-        options: dict[str, Any] = dict(self.params)
+        """A sandbox, by one request: a wait that the service asks for is for all processes, and the SDK knows but one.
+
+        Where the service knows the key, a request that a proxy sends again makes no second sandbox.
+        """
+        options: dict[str, Any] = {**self.params, "retries": 0}
         if self.service.idempotent:
             options["idempotency_key"] = create_id
-        else:
-            options["retries"] = 0
         return cast(
             "SdkSandbox",
             await sdk().e2b.AsyncSandbox.create(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_env.errors import (
     CreateFailed,
-    QuotaExceeded,
     RateLimited,
     SandboxError,
     SandboxTimeout,
@@ -20,6 +18,7 @@ from agent_env.errors import (
 )
 from agent_env.plugin import lease
 from agent_env.plugin.pacing import Pace
+from agent_env.plugin.patience import Patience
 from agent_env.plugin.sandbox import TemplateRef
 from agent_env.sandboxes.e2b import labels, readiness
 from agent_env.sandboxes.e2b.failures import to_error, too_old
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("agent_env.sandboxes.e2b")
 
 _LOST_WAITS = (0.5, 2.0, 5.0)
-_FIRST_PAUSE, _MOST_PAUSE = 1.0, 30.0
 
 
 @dataclass(slots=True)
@@ -98,14 +96,18 @@ class Creator:
     def _unsupported(self, spec: SandboxSpec, what: str) -> SandboxUnsupported:
         return SandboxUnsupported(f"{spec.label}: the {self._name} sandbox cannot give {what}", provider=self._name)
 
-    async def create(self, spec: SandboxSpec) -> Made:
-        """A sandbox whose server answers, where it has one. Waits and tries again as long as the caller does.
+    async def create(self, spec: SandboxSpec, until: float) -> Made:
+        """A sandbox whose server answers, where it has one.
+
+        Args:
+            spec: what to create.
+            until: time of the event loop at which the caller gives up; nothing waits beyond it.
 
         Raises:
             SandboxError: the subclass says what happened.
         """
         self.refuse(spec)
-        pause = _FIRST_PAUSE
+        patience = Patience(self._pace, spec.label, until)
         rebuilt = isinstance(spec.image, TemplateRef)
         while True:
             template = await self._templates.get(spec.image, spec.resources)
@@ -116,26 +118,17 @@ class Creator:
                     "a server: nothing says how to start it. Add a CMD to its Dockerfile, or [process] command to its "
                     "agentenv.toml, or name a command",
                 )
+            await patience.before()
             try:
                 return await self._attempt(spec, template, command)
-            except QuotaExceeded:
-                raise
             except _TemplateGone as error:
                 if rebuilt:
                     raise
                 # Somebody deleted what was built here: it is built again, once.
                 log.warning("%s", error)
                 rebuilt = True
-                continue
-            except RateLimited as error:
-                wait = max(error.retry_after or 0.0, pause * (0.5 + random.random() / 2))  # noqa: S311
-                await self._pace.hold(wait)
-            except SandboxUnavailable as error:
-                if not error.retryable:
-                    raise
-                log.info("%s: %s; trying again", spec.label, error)
-                await asyncio.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311
-            pause = min(pause * 2, _MOST_PAUSE)
+            except (RateLimited, SandboxUnavailable) as error:
+                await patience.after(error)
 
     # -- one attempt --------------------------------------------------------------------------------------------------
 
@@ -252,9 +245,3 @@ class Creator:
             except (SandboxUnavailable, SandboxTimeout, RateLimited) as error:
                 last = error
         raise last or SandboxError(f"sandbox {sandbox_id} does not end", provider=self._name)
-
-
-def unwrap(task: asyncio.Task[Any]) -> None:
-    """Look at a task's error, so that it is not reported as forgotten."""
-    if not task.cancelled():
-        task.exception()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING
 
 from agent_env.errors import (
@@ -51,7 +52,7 @@ def to_error(error: Exception, doing: str, service: Service, sandbox_id: str | N
     if is_sdk_error(error, "RateLimitException"):
         if is_quota(text):
             return QuotaExceeded(text, provider=name, sandbox_id=sandbox_id)
-        return RateLimited(text, provider=name)
+        return RateLimited(text, retry_after=retry_after(error), provider=name)
     if is_sdk_error(error, "SandboxNotFoundException"):
         return SandboxNotFound(text, provider=name, sandbox_id=sandbox_id)
     if is_sdk_error(error, "BuildException"):
@@ -75,6 +76,20 @@ def _by_status(error: Exception, text: str, service: Service, sandbox_id: str | 
     if isinstance(status, int) and status >= 500:
         return SandboxUnavailable(text, provider=name, sandbox_id=sandbox_id)
     return CreateFailed(text, provider=name, sandbox_id=sandbox_id)
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds that the service asked to wait.
+
+    The SDK's exception has no headers. The answer that it was made from is a variable of the function that raised it.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for value in (value for frame in reversed(frames) for value in frame.f_locals.values()):
+        if getattr(value, "status_code", None) == 429:
+            asked = str((getattr(value, "headers", None) or {}).get("retry-after", ""))
+            if asked.isascii() and asked.isdigit():
+                return float(asked)
+    return None
 
 
 def is_quota(text: str) -> bool:

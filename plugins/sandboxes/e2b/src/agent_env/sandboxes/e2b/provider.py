@@ -141,7 +141,8 @@ class E2BProviderBase(SandboxProvider):
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> E2BSandbox:
         if self._closed:
             raise self._is_closed()
-        work = asyncio.create_task(self._create(spec), name="e2b create")
+        until = asyncio.get_running_loop().time() + timeout
+        work = asyncio.create_task(self._create(spec, until), name="e2b create")
         self._creates.add(work)
         work.add_done_callback(self._creates.discard)
         try:
@@ -165,9 +166,9 @@ class E2BProviderBase(SandboxProvider):
         if not work.cancelled() and work.exception() is None:  # it was done at that very moment
             self.end(work.result())
 
-    async def _create(self, spec: SandboxSpec) -> E2BSandbox:
+    async def _create(self, spec: SandboxSpec, until: float) -> E2BSandbox:
         creator, _ = await self._ready()
-        made = await creator.create(spec)
+        made = await creator.create(spec, until)
         box = E2BSandbox(
             self,
             made.box,

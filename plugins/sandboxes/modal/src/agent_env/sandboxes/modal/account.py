@@ -10,6 +10,7 @@ from agent_env.errors import SandboxUnavailable
 from agent_env.sandboxes.modal.calls import within
 from agent_env.sandboxes.modal.failures import NAME, to_error
 from agent_env.sandboxes.modal.sdk import sdk
+from agent_env.sandboxes.modal.throttling import raise_limits
 
 if TYPE_CHECKING:
     from agent_env.sandboxes.modal.options import ModalOptions
@@ -53,6 +54,7 @@ class Account:
                 # A client of our own, so that closing it takes nothing from another user of the SDK.
                 if self._own is None:
                     self._own = await within(modal.Client.from_credentials.aio(token_id, token_secret))
+                    raise_limits(self._own)
                 client = self._own
             else:
                 client = await within(modal.Client.from_env.aio())

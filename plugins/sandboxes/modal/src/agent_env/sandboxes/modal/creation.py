@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_env.errors import RateLimited, SandboxError, SandboxUnavailable
 from agent_env.plugin import lease
+from agent_env.plugin.patience import Patience
 from agent_env.sandboxes.modal import planning, tags
 from agent_env.sandboxes.modal.calls import within
 from agent_env.sandboxes.modal.ending import end
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agent_env.sandboxes.modal")
 
-_ATTEMPTS = 4
-_FIRST_WAIT = 0.5
-_MOST_WAIT = 20.0
 _LOST_WAITS = (0.0, 1.0, 3.0)
 _GRACE = 20.0
 _ABANDON_WAIT = 1.0
@@ -68,7 +65,7 @@ class Creator:
 
         Args:
             spec: what to create.
-            until: the loop's time at which the caller gives up; no attempt is begun that would wait beyond it.
+            until: time of the event loop at which the caller gives up; nothing waits beyond it.
 
         Raises:
             SandboxError: the subclass says what happened.
@@ -76,22 +73,15 @@ class Creator:
         options = self._provider.options
         planning.refuse(spec, options)
         built = await self._images.get(spec.image, commanded=planning.commanded(spec))
-        loop = asyncio.get_running_loop()
-        for attempt in range(1, _ATTEMPTS + 1):
+        patience = Patience(self._pace, spec.label, until)
+        while True:
+            await patience.before()
             create_id = lease.new_id()
             order = planning.order(spec, built, options, create_id)
             try:
                 return await self._attempt(spec, order, create_id)
             except (RateLimited, SandboxUnavailable) as error:
-                wait = min(_FIRST_WAIT * 2**attempt, _MOST_WAIT) * (0.5 + random.random() / 2)  # noqa: S311
-                if isinstance(error, RateLimited) and error.retry_after is not None:
-                    wait = max(error.retry_after, wait / 4)
-                    await self._pace.hold(error.retry_after)
-                if attempt == _ATTEMPTS or not error.retryable or loop.time() + wait >= until:
-                    raise
-                log.info("%s; again in %.1f s", error, wait)
-                await asyncio.sleep(wait)
-        raise SandboxUnavailable(f"{spec.label}: not created", provider=NAME)
+                await patience.after(error)
 
     async def _attempt(self, spec: SandboxSpec, order: Order, create_id: str) -> ModalSandbox:
         ticket = _Ticket(create_id, spec.label)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
 from agent_env.plugin.building import context, plan
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
+from agent_env.plugin.scratch import Scratch
 from agent_env.sandboxes.modal.failures import NAME, to_error
 from agent_env.sandboxes.modal.sdk import sdk
 
@@ -118,17 +117,11 @@ class Images:
         )
         server = plan.server_of(image.path, found.source, provider=NAME)
         await self._account.open()
-        folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="agentenv-modal-")
-        staging = asyncio.ensure_future(asyncio.to_thread(found.stage, Path(folder.name)))
-        try:
-            dockerfile = await asyncio.shield(staging)
-            ready = sdk().modal.Image.from_dockerfile(dockerfile, context_dir=folder.name, ignore=[])
+        async with Scratch("agentenv-modal-build") as scratch:
+            dockerfile = await scratch.run(found.stage, scratch.path)
+            ready = sdk().modal.Image.from_dockerfile(dockerfile, context_dir=str(scratch.path), ignore=[])
             say("building its image")
             await self._run(ready, title)
-        finally:
-            # A thread goes on when its caller is cancelled: it must not write into a folder that is being removed.
-            await asyncio.wait({staging})
-            await asyncio.to_thread(folder.cleanup)
         say("its image is ready")
         return Built(ready, server, own_command=False)
 

@@ -49,6 +49,7 @@ class ControlApi:
     async def _create(self, request: web.Request) -> web.Response:
         asked: dict[str, Any] = await request.json()
         faults = self._standin.faults
+        self._standin.asked_at.append(time.monotonic())
         if faults.hit("rate_limit"):
             headers = {"Retry-After": faults.retry_after} if faults.retry_after is not None else {}
             raise problem(429, "Rate limit exceeded", headers=headers)

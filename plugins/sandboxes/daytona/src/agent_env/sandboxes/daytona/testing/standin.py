@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import shutil
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from agent_env.plugin.scratch import ScratchFolder
 from agent_env.sandboxes.daytona.testing.api import ControlApi
 from agent_env.sandboxes.daytona.testing.errors import problem
 from agent_env.sandboxes.daytona.testing.faults import Faults
@@ -20,6 +18,7 @@ from aiohttp import web
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from pathlib import Path
 
     from agent_env.sandboxes.daytona.testing.records import Box, Snapshot
 
@@ -36,6 +35,7 @@ class StandIn:
         snapshots: its snapshots by id.
         minute_s: seconds of a minute of a time to live or an idle time.
         created: sandboxes created so far.
+        asked_at: when each create came, by the monotonic clock.
         builds: snapshots begun so far.
         renewals: times to live set so far.
         requests: requests so far.
@@ -48,7 +48,8 @@ class StandIn:
         self.snapshots: dict[str, Snapshot] = {}
         self.minute_s = 60.0
         self.created = self.builds = self.renewals = self.requests = 0
-        self._folder = Path()
+        self.asked_at: list[float] = []
+        self._folder: ScratchFolder | None = None
         self._counter = itertools.count()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,7 +74,7 @@ class StandIn:
         return f"{self.url}/unavailable/api"
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="dts-"))
+        self._folder = ScratchFolder("ae-dts")
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="daytona stand-in")
         self._thread.start()
         if not self._ready.wait(20):
@@ -85,7 +86,8 @@ class StandIn:
             self._loop.call_soon_threadsafe(self._stop.set)
         if self._thread is not None:
             self._thread.join(30)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
     @property
     def living(self) -> list[str]:
@@ -108,7 +110,8 @@ class StandIn:
 
     def new_folder(self) -> Path:
         """A folder that nobody has used; its path is short, because sockets stand in it."""
-        folder = self._folder / f"{next(self._counter):x}"
+        assert self._folder is not None
+        folder = self._folder.path / f"{next(self._counter):x}"
         folder.mkdir()
         return folder
 

@@ -31,11 +31,15 @@ class Control:
     """Sandboxes, and whose requests are heard.
 
     Args:
-        folder: where templates are kept.
+        folder: where templates and sandboxes are kept; its path is short, because sockets stand in it.
         keys: keys that are accepted.
         faults: what goes wrong.
         quota: sandboxes at once.
         idempotent: honours idempotency keys.
+
+    Attributes:
+        requests: method and path of all requests.
+        asked_at: when each create came, by the monotonic clock.
     """
 
     def __init__(self, folder: Path, keys: set[str], faults: Faults, *, quota: int, idempotent: bool) -> None:
@@ -43,7 +47,9 @@ class Control:
         self.boxes: dict[str, Box] = {}
         self.builds = Builds(folder, faults)
         self.requests: list[tuple[str, str]] = []
+        self.asked_at: list[float] = []
         self.created = 0
+        self._folder = folder
         self._keys = keys
         self._quota = quota
         self._idempotent = idempotent
@@ -72,6 +78,8 @@ class Control:
     def _guarded(self, route: str, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
             self.requests.append((request.method, request.url.path))
+            if route == "create":
+                self.asked_at.append(time.monotonic())
             if request.headers.get("x-api-key") not in self._keys:
                 return refused(401, "Invalid API key")
             if self.faults.too_old and request.method == "POST" and request.url.path.startswith("/v2/sandboxes"):
@@ -142,7 +150,7 @@ class Control:
         self.created += 1
         envs = dict(body.get("envVars") or {})
         internet = body.get("allow_internet_access", True) is not False
-        machine = await Machine.start(template.root, envs, internet=internet)
+        machine = await Machine.start(self._folder, template.root, envs, internet=internet)
         seconds = float(body.get("timeout") or 300)
         network: dict[str, Any] = body.get("network") or {}
         box = Box(

@@ -107,9 +107,9 @@ class Machine:
         self._ports: dict[int, str] = {}
 
     @classmethod
-    async def start(cls, template: Path, env: Mapping[str, str], *, internet: bool) -> Machine:
+    async def start(cls, home: Path, template: Path, env: Mapping[str, str], *, internet: bool) -> Machine:
         """A sandbox with a copy of the template's files; with ``internet`` it is in this machine's network."""
-        folder = Path(tempfile.mkdtemp(prefix="e2b-"))
+        folder = Path(tempfile.mkdtemp(prefix="m", dir=home))
         try:
             (folder / "s").mkdir()
             await asyncio.to_thread(shutil.copytree, template, folder / "root", symlinks=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
+from agent_env.plugin.scratch import ScratchFolder
 from agent_env.sandboxes.e2b.testing import envd, traffic
 from agent_env.sandboxes.e2b.testing.control import Control
 from agent_env.sandboxes.e2b.testing.faults import Faults
@@ -51,8 +49,8 @@ class StandIn:
         self.key = KEY
         self.url = ""
         self.faults = Faults()
-        self._folder = Path(tempfile.mkdtemp(prefix="e2b-standin-"))
-        self.control = Control(self._folder, {KEY}, self.faults, quota=quota, idempotent=idempotent)
+        self._folder = ScratchFolder("ae-e2b")
+        self.control = Control(self._folder.path, {KEY}, self.faults, quota=quota, idempotent=idempotent)
         self._commands = envd.commands_app(self._find)
         self._app = Starlette(routes=self.control.routes())
         self._ready = threading.Event()
@@ -90,7 +88,7 @@ class StandIn:
             self._do(self.control.close())
             self._server.should_exit = True
         self._thread.join(30)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         if self._loop is None:

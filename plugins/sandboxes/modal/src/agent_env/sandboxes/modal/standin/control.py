@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.sandboxes.modal.standin.boxes import Box, Order
@@ -59,6 +58,7 @@ class Control(ImageCalls):
         self._check(stream)
         faults = self._state.faults
         self._state.creates += 1
+        self._state.asked_at.append(time.monotonic())
         app_name = next((name for name, app_id in self._apps.items() if app_id == request.app_id), "")
         if faults.refusals:
             raise faults.refusals.pop(0)
@@ -102,7 +102,7 @@ class Control(ImageCalls):
         )
         image = self._state.builder.images[asked.image_id]
         box_id = f"sb-{secrets.token_hex(13)}"
-        box = Box(box_id, order, image, Path(self._state.folder) / box_id[3:11])
+        box = Box(box_id, order, image, self._state.folder / box_id[3:11])
         await box.start()
         if port:
             tls = self._state.tls if declared else None

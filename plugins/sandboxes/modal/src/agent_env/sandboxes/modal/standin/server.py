@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import ssl
 import subprocess
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from agent_env.plugin.scratch import ScratchFolder
 from agent_env.sandboxes.modal.standin.control import TOKEN_ID, TOKEN_SECRET, Control
 from agent_env.sandboxes.modal.standin.router import Router
 from agent_env.sandboxes.modal.standin.state import State
@@ -22,6 +20,7 @@ from modal._utils.grpc_utils import custom_detail_codec
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from concurrent.futures import Future
+    from pathlib import Path
     from types import TracebackType
 
     from agent_env.sandboxes.modal.standin.faults import Faults
@@ -41,9 +40,9 @@ class StandIn:
     """
 
     def __init__(self, *, tls: bool = False) -> None:
-        self._folder = tempfile.mkdtemp(prefix="ms-")
-        self.certificate = Path(self._folder) / "certificate.pem"
-        self.state = State(self._folder, _certificate(self.certificate) if tls else None)
+        self._folder = ScratchFolder("ae-ms")
+        self.certificate = self._folder.path / "certificate.pem"
+        self.state = State(self._folder.path, _certificate(self.certificate) if tls else None)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="modal stand-in", daemon=True)
         self._server: Server | None = None
@@ -65,7 +64,7 @@ class StandIn:
             "MODAL_SERVER_URL": self.url,
             "MODAL_TOKEN_ID": TOKEN_ID,
             "MODAL_TOKEN_SECRET": TOKEN_SECRET,
-            "MODAL_CONFIG_PATH": f"{self._folder}/no-such-file",
+            "MODAL_CONFIG_PATH": str(self._folder.path / "no-such-file"),
         }
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float = _STOP_TIMEOUT) -> T:
@@ -94,7 +93,7 @@ class StandIn:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_TIMEOUT)
             self._loop.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
     async def _stop(self) -> None:
         await self.state.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.sandboxes.modal.standin.boxes import Boxes
@@ -14,6 +13,7 @@ from agent_env.sandboxes.modal.standin.tokens import jwt
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Coroutine
+    from pathlib import Path
 
     from agent_env.sandboxes.modal.standin.fronts import Front
     from modal_proto import api_pb2
@@ -35,20 +35,22 @@ class State:
         tls: the certificate of tunnels.
         orders: the creates that were done.
         creates: how many creates were asked for.
+        asked_at: when each of them was, by the monotonic clock.
         requests: requests that were answered.
     """
 
-    def __init__(self, folder: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, folder: Path, tls: ssl.SSLContext | None) -> None:
         self.folder = folder
         self.url = ""
         self.faults = Faults()
         self.boxes = Boxes()
-        self.builder = Builder(Path(folder) / "images")
+        self.builder = Builder(folder / "images")
         self.fronts: dict[str, Front] = {}
         self.router_tokens: set[str] = set()
         self.tls = tls
         self.orders: list[api_pb2.SandboxCreateV2Request] = []
         self.creates = 0
+        self.asked_at: list[float] = []
         self.requests: list[str] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
