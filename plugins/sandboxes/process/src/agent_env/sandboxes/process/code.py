@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import CodeRequest
+    from agent_env.sandboxes.process.cells import Cell
     from agent_env.sandboxes.process.warm import Warm
 
 _MOST_CODE = 5 * 1024 * 1024
@@ -61,7 +62,14 @@ def _memory(name: str, data: bytes = b"") -> int:
 
 
 async def run_code(
-    host: Warm, name: str, request: CodeRequest, *, env: dict[str, str], limits: dict[str, int], log: int
+    host: Warm,
+    name: str,
+    request: CodeRequest,
+    *,
+    env: dict[str, str],
+    limits: dict[str, int],
+    log: int,
+    cell: Cell | None = None,
 ) -> Any:
     """Run ``request`` in a child of ``host``.
 
@@ -86,6 +94,8 @@ async def run_code(
             _memory("request", request_json(request, str(folder / "root" / "code"))),
             _memory("answer"),
         ]
+        if cell is not None:
+            given += cell.open()
         fds += given
         home = str(folder / "root" / "work")
         message = {
@@ -112,7 +122,8 @@ async def run_code(
             raise SandboxUnavailable(f"{request.file}: {held.error or 'not run to its end'}", provider="process")
         if code != 0:
             tail = await asyncio.to_thread(read_tail, str(folder / "log"), _TAIL)
-            raise CodeError(f"{request.file}: {request.function}() {_how(code)}: {tail.strip() or '(no output)'}")
+            why = f" ({hint})" if cell is not None and (hint := cell.hint()) else ""
+            raise CodeError(f"{request.file}: {request.function}() {_how(code)}{why}: {tail.strip() or '(no output)'}")
         return await _answer(given[2], request)
     finally:
         for fd in fds:

@@ -11,10 +11,12 @@ from agent_env.errors import SandboxGone, SandboxTimeout
 from agent_env.plugin.sandbox import ExecResult
 
 if TYPE_CHECKING:
+    from agent_env.sandboxes.process.cells import Cell
     from agent_env.sandboxes.process.link import Link
 
 _CHUNK = 65536
 _KILL_WAIT = 5.0
+_KILLED = 137
 
 
 class _Output:
@@ -68,9 +70,27 @@ def _stdin(data: bytes | None) -> int:
 
 
 async def run(
-    link: Link, identity: str, message: dict[str, Any], *, stdin: bytes | None, timeout: float, max_output: int
+    link: Link,
+    identity: str,
+    message: dict[str, Any],
+    *,
+    stdin: bytes | None,
+    timeout: float,
+    max_output: int,
+    cell: Cell | None = None,
 ) -> ExecResult:
-    """Post ``message`` (an ``exec`` request) and wait for the command's end."""
+    """Post ``message`` (an ``exec`` request) and wait for the command's end.
+
+    Args:
+        link: to the spawner.
+        identity: of the command.
+        message: the request.
+        stdin: what it reads.
+        timeout: seconds.
+        max_output: bytes of each stream.
+        cell: holds the sandbox to its limits; what it says of the command's end goes to its error output.
+    """
+    kills = cell.kills() if cell is not None else 0
     out, err = _Output(max_output), _Output(max_output)
     held = link.held(identity)
     given = _stdin(stdin)
@@ -95,10 +115,13 @@ async def run(
         # What the command itself wrote is in the pipes now; a child it left behind may hold them open for ever.
         for output in (out, err):
             output.read()
+        said = err.data.decode(errors="replace")
+        if code == _KILLED and cell is not None and cell.kills() > kills:
+            said += f"\n{cell.words()}\n" if said else f"{cell.words()}\n"
         return ExecResult(
             exit_code=code,
             stdout=out.data.decode(errors="replace"),
-            stderr=err.data.decode(errors="replace"),
+            stderr=said,
             truncated=out.truncated or err.truncated,
         )
     finally:

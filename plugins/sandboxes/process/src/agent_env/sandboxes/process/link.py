@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
+    from agent_env.sandboxes.process.cells import Cell
+
 
 class Held:
     """A process that a keeper holds, as the server sees it. Futures never fail: None = the keeper was lost."""
 
-    __slots__ = ("ended", "error", "exited", "expired", "id", "lost", "pid", "ready", "started")
+    __slots__ = ("cell", "ended", "error", "exited", "expired", "id", "lost", "pid", "ready", "started")
 
     def __init__(self, identity: str, loop: asyncio.AbstractEventLoop) -> None:
         self.id = identity
@@ -25,6 +27,7 @@ class Held:
         self.error = ""
         self.expired = False
         self.lost = False
+        self.cell: Cell | None = None
         self.started: asyncio.Future[bool] = loop.create_future()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[int | None] = loop.create_future()

@@ -6,12 +6,12 @@ import asyncio
 import os
 import posixpath
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxUnsupported
-from agent_env.plugin.sandbox import BuildContext, HostImage
-from agent_env.sandboxes.process import bwrap
+from agent_env.plugin.sandbox import BuildContext, HostImage, Resources
+from agent_env.sandboxes.process import bwrap, cgroups, limits
 from agent_env.sandboxes.process.keeper.procs import MARK
 from agent_env.sandboxes.process.pythons import Pythons, cache_root
 from agent_env.sandboxes.process.sandbox import Launch
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import Image, Isolation, SandboxSpec
+    from agent_env.sandboxes.process.cgroups import Cgroups
+    from agent_env.sandboxes.process.limits import Limits
     from agent_env.sandboxes.process.options import ProcessOptions
     from agent_env.sandboxes.process.ports import Ports
     from agent_env.sandboxes.process.sandbox import ProcessSandbox
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _WORKDIR = "/work"
+_BUBBLEWRAPS = 2
 RANK: dict[Isolation, int] = {"none": 0, "shared": 1, "namespace": 2, "container": 3, "vm": 4}
 
 
@@ -42,8 +45,11 @@ class Plan:
 class Planner:
     """Knows what this machine offers; makes plans."""
 
-    def __init__(self, options: ProcessOptions, ports: Ports, bubblewrap: bwrap.Bubblewrap | None, why: str) -> None:
+    def __init__(
+        self, options: ProcessOptions, ports: Ports, bubblewrap: bwrap.Bubblewrap | None, why: str, here: Cgroups
+    ) -> None:
         self.bubblewrap = bubblewrap
+        self.cgroups = here
         self.why_not = why
         self.pythons = Pythons(cache_root(options.cache_dir), options.build_timeout_s)
         self._options = options
@@ -56,7 +62,7 @@ class Planner:
         """Look at this machine.
 
         Raises:
-            SandboxUnsupported: isolation is required by the options and bubblewrap does not work.
+            SandboxUnsupported: the options require what cannot be had here: isolation, or limits for all sandboxes.
         """
         found: bwrap.Bubblewrap | None = None
         why = "the option isolation=none turns it off"
@@ -66,7 +72,15 @@ class Planner:
                 raise SandboxUnsupported(f"isolation=namespace was asked for, but {why}", provider="process")
             if found is not None:
                 found = bwrap.Bubblewrap(found.program, tuple(str(path) for path in options.readable))
-        return cls(options, ports, found, why)
+        here = await asyncio.to_thread(cgroups.look)
+        given = [name for name in sorted(cgroups.CONTROLLERS) if getattr(options, name) is not None]
+        if missing := [name for name in given if name in here.why_not]:
+            raise SandboxUnsupported(
+                f"limits for all sandboxes ({', '.join(missing)}) were asked for, which cannot be kept: "
+                f"{_reasons(missing, here)}; {cgroups.mend()}",
+                provider="process",
+            )
+        return cls(options, ports, found, why, here)
 
     async def resolve(
         self, image: Image, progress: Callable[[str], None] | None = None
@@ -166,17 +180,40 @@ class Planner:
             SandboxUnsupported: it says what.
         """
         have: Isolation = "none" if self.bubblewrap is None else "namespace"
-        asked = [name for name in ("cpu", "memory_mb", "disk_mb", "pids") if getattr(spec.resources, name) is not None]
-        what = ""
-        if asked:
-            what = f"the limits asked for ({', '.join(asked)}) cannot be kept by the process sandbox"
-        elif spec.isolation is not None and RANK[spec.isolation] > RANK[have]:
+        if what := self._limits_refused(spec) or limits.nonsense(spec.resources):
+            raise SandboxUnsupported(f"{spec.label}: {what}", provider="process")
+        if spec.isolation is not None and RANK[spec.isolation] > RANK[have]:
             what = f"isolation {spec.isolation!r} was asked for and this sandbox would have {have!r}"
         elif spec.network == "none" and have == "none":
             what = "network 'none' was asked for, which plain processes cannot keep"
         if what:
-            why = f" ({self.why_not})" if self.bubblewrap is None and not asked else ""
+            why = f" ({self.why_not})" if self.bubblewrap is None else ""
             raise SandboxUnsupported(f"{spec.label}: {what}{why}", provider="process")
+
+    def _limits_refused(self, spec: SandboxSpec) -> str:
+        """Why limits that are asked for cannot be kept; empty when they can."""
+        wanted = spec.resources
+        if wanted.disk_mb is not None:
+            return "a limit of disk (disk_mb) cannot be kept by the process sandbox; take a provider that has one"
+        names = [name for name in sorted(cgroups.CONTROLLERS) if getattr(wanted, name) is not None]
+        missing = [name for name in names if name in self.cgroups.why_not]
+        if not missing:
+            return ""
+        return (
+            f"the limits asked for ({', '.join(missing)}) cannot be kept by the process sandbox here: "
+            f"{_reasons(missing, self.cgroups)}; {cgroups.mend()}"
+        )
+
+    def cell_limits(self, spec: SandboxSpec, *, forked: bool) -> Limits:
+        """What the processes of a spec are held to; bubblewrap's own two are not counted as the env's."""
+        found = limits.of(spec.resources, self._options)
+        if found.pids is not None and self.bubblewrap is not None and not forked:
+            found = replace(found, pids=found.pids + _BUBBLEWRAPS)
+        return found
+
+    def code_limits(self) -> Limits:
+        """What verifiers are held to: they ask for nothing themselves."""
+        return limits.of(Resources(), self._options)
 
     def limits(self) -> dict[str, int]:
         """Rlimits of a sandbox's processes."""
@@ -230,7 +267,13 @@ class Planner:
             "env": {**self._environment(launch, box.id, box.folder), **env, MARK: box.id},
             "cwd": "/" if isolated else str(box.root) + cwd,
             "limits": launch.limits,
+            "cells": list(box.cells()),
         }
+
+
+def _reasons(names: list[str], here: Cgroups) -> str:
+    """Why limits cannot be kept, each reason once."""
+    return "; ".join(dict.fromkeys(here.why_not[name] for name in names))
 
 
 def base_environment(interpreter: str, *, home: str, tmp: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from agent_env.errors import (
 from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord, SandboxSpec
 from agent_env.sandboxes.process import code, commands, reaper, sandbox, state
+from agent_env.sandboxes.process.cells import Cell, Cells, close
 from agent_env.sandboxes.process.forks import Forks
 from agent_env.sandboxes.process.keepers import SpawnerProcess
 from agent_env.sandboxes.process.options import ProcessOptions
@@ -63,6 +64,7 @@ class ProcessProvider(SandboxProvider):
         self._group: Path | None = None
         self._planner: Planner | None = None
         self._forks: Forks | None = None
+        self._cells: Cells | None = None
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -89,6 +91,7 @@ class ProcessProvider(SandboxProvider):
         self._spawner = await SpawnerProcess.start(self._group)
         if self._planner is None:
             self._planner = await Planner.make(self.options, self._ports)
+            self.capabilities = replace(self.capabilities, limits=self._planner.cgroups.limits)
             if self._planner.bubblewrap is not None:
                 self.capabilities = replace(self.capabilities, isolation="namespace", network_none=True)
             else:
@@ -98,13 +101,15 @@ class ProcessProvider(SandboxProvider):
                     "do not trust",
                     self._planner.why_not,
                 )
+        self._cells = Cells(self._planner.cgroups, self._group)
         self._forks = Forks(self._spawner.link, self._planner, self._group, self.options, self._counter)
 
-    async def _ready(self) -> tuple[Link, Planner, Forks, Path]:
+    async def _ready(self) -> tuple[Link, Planner, Forks, Path, Cells]:
         await self.start()
-        if self._spawner is None or self._planner is None or self._forks is None or self._group is None:
+        spawner, planner, forks, group, cells = self._spawner, self._planner, self._forks, self._group, self._cells
+        if spawner is None or planner is None or forks is None or group is None or cells is None:
             raise SandboxUnavailable("the process provider is closed", provider=self.name, retryable=False)
-        return self._spawner.link, self._planner, self._forks, self._group
+        return spawner.link, planner, forks, group, cells
 
     async def close(self) -> None:
         self._closed = True
@@ -125,13 +130,15 @@ class ProcessProvider(SandboxProvider):
             await forks.close()
         if spawner is not None:
             await spawner.quit()
+        if self._cells is not None:
+            await self._cells.close()
         if self._group is not None:  # a keeper that was killed could not clean up
             await asyncio.to_thread(reaper.end_group, self._group)
 
     # -- create -------------------------------------------------------------------------------------------------------
 
     async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
-        _, planner, forks, _ = await self._ready()
+        _, planner, forks, *_ = await self._ready()
         settings, interpreter = await planner.resolve(image, progress)
         if settings is not None:  # a zygote's imports are not part of the first episode
             await forks.zygote(SandboxSpec(image=image), settings, interpreter, progress)
@@ -152,17 +159,24 @@ class ProcessProvider(SandboxProvider):
                 self._idle.set()
 
     async def _create(self, spec: SandboxSpec) -> ProcessSandbox:
-        link, planner, forks, group = await self._ready()
+        link, planner, forks, group, cells = await self._ready()
         planner.refuse(spec)
         settings, interpreter = await planner.resolve(spec.image)
         zygote = await forks.zygote(spec, settings, interpreter) if settings is not None and spec.serves else None
         name = f"{next(self._counter):08x}"
-        if zygote is not None and settings is not None:
-            link, identity_, folder = zygote.link, f"{zygote.id}-{name}", zygote.folder / "kids" / name
-            plan = forks.plan(spec, settings, interpreter, zygote, name)
-        else:
-            identity_, folder = f"{group.name}-{name}", group / name
-            plan = await planner.plan(spec, settings, interpreter, identity_, folder)
+        limits = planner.cell_limits(spec, forked=zygote is not None)
+        cell = await cells.make(name, limits, label=spec.label, together=spec.serves) if limits else None
+        try:
+            if zygote is not None and settings is not None:
+                link, identity_, folder = zygote.link, f"{zygote.id}-{name}", zygote.folder / "kids" / name
+                plan = forks.plan(spec, settings, interpreter, zygote, name)
+            else:
+                identity_, folder = f"{group.name}-{name}", group / name
+                plan = await planner.plan(spec, settings, interpreter, identity_, folder)
+        except BaseException:
+            if cell is not None:
+                cells.remove(cell)
+            raise
         now = time.time()
         meta: dict[str, Any] = {
             "id": identity_,
@@ -175,17 +189,20 @@ class ProcessProvider(SandboxProvider):
         if zygote is not None:
             meta["endpoint"] = {"url": URL, "uds": str(folder / "sock" / "s")}
         held = link.held(identity_)
+        request: dict[str, Any] = {
+            "id": identity_,
+            "dir": str(folder),
+            "meta": meta,
+            "grace": self.options.grace_s,
+            "log": self.options.log_kb * 1024,
+            **plan.message,
+        }
         try:
-            link.post(
-                {
-                    "id": identity_,
-                    "dir": str(folder),
-                    "meta": meta,
-                    "grace": self.options.grace_s,
-                    "log": self.options.log_kb * 1024,
-                    **plan.message,
-                }
-            )
+            if cell is None:
+                link.post(request)
+            else:
+                cells.follow(cell, held)
+                _post_limited(link, request, cell, forked=zygote is not None)
             await asyncio.wait([held.started])
             if not held.started.result():
                 raise self._not_started(spec, held)
@@ -218,17 +235,25 @@ class ProcessProvider(SandboxProvider):
         )
 
     async def run_code(self, image: Image, request: CodeRequest) -> Any:
-        _, planner, forks, _ = await self._ready()
+        _, planner, forks, _, cells = await self._ready()
         _, interpreter = await planner.resolve(image)
         host = await forks.code_host(interpreter)
-        return await code.run_code(
-            host,
-            f"{next(self._counter):08x}",
-            request,
-            env=forks.code_environment(interpreter),
-            limits=planner.limits(),
-            log=self.options.log_kb * 1024,
-        )
+        name = f"{next(self._counter):08x}"
+        limits = planner.code_limits()
+        cell = await cells.make(name, limits, label=request.file, together=True) if limits else None
+        try:
+            return await code.run_code(
+                host,
+                name,
+                request,
+                env=forks.code_environment(interpreter),
+                limits=planner.limits(),
+                log=self.options.log_kb * 1024,
+                cell=cell,
+            )
+        finally:
+            if cell is not None:
+                await asyncio.shield(cells.remove(cell))
 
     def _not_started(self, spec: SandboxSpec, held: Held) -> SandboxError:
         if held.lost:
@@ -254,10 +279,15 @@ class ProcessProvider(SandboxProvider):
         max_output: int,
     ) -> ExecResult:
         """Run a command in a sandbox."""
-        link, planner, _, _ = await self._ready()
+        link, planner, *_ = await self._ready()
+        box.check_killed()
         identity_ = f"exec{next(self._counter):08x}"
         message = await planner.exec_message(box, list(argv), cwd, dict(env or {}))
-        return await commands.run(link, identity_, message, stdin=stdin, timeout=timeout, max_output=max_output)
+        done = await commands.run(
+            link, identity_, message, stdin=stdin, timeout=timeout, max_output=max_output, cell=box.cell
+        )
+        box.check_killed()
+        return done
 
     def extended(self, box: ProcessSandbox) -> None:
         """A sandbox got a new expiry, which its file holds: its keeper plans anew."""
@@ -271,8 +301,12 @@ class ProcessProvider(SandboxProvider):
             return
         if self._spawner is not None and self._spawner.link is not box.link:
             self._spawner.link.post({"op": "sweep", "id": box.id})
+        if held.cell is not None and self._cells is not None and not held.ended.done() and not self.options.grace_s:
+            await self._cells.kill(held.cell)
         box.link.post({"op": "end", "id": box.id})
         await asyncio.wait([held.ended], timeout=_END_TIMEOUT)
+        if held.cell is not None and self._cells is not None and held.ended.done():
+            await self._cells.remove(held.cell)
         self._ports.give_back(box.launch.port)
         if not held.ended.done():
             raise SandboxTimeout(f"sandbox {box.id} did not end within {_END_TIMEOUT:g} s", provider=self.name)
@@ -317,3 +351,18 @@ class ProcessProvider(SandboxProvider):
 
     async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
         return await asyncio.to_thread(reaper.reap, await self._state(), older_than_s)
+
+
+def _post_limited(link: Link, request: dict[str, Any], cell: Cell, *, forked: bool) -> None:
+    """Post a request for a process that enters a cell: a forked one sees no cgroup, and gets descriptors."""
+    fds: list[int] = []
+    try:
+        if forked:
+            fds = cell.open()
+        else:
+            request = {**request, "cells": cell.files}
+        link.post(request, fds)
+    except OSError as error:
+        raise SandboxUnavailable(f"the cgroup of {request['id']} is gone: {error}", provider="process") from error
+    finally:
+        close(fds)

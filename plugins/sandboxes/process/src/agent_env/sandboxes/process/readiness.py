@@ -147,11 +147,15 @@ async def _ended(spec: SandboxSpec, held: Held, folder: Path) -> SandboxGone:
     code = held.exited.result()
     tail = await asyncio.to_thread(read_tail, str(folder / "log"), _TAIL)
     how = f"with exit code {code}" if code is not None else f"({held.error})"
+    why = held.cell.hint() if held.cell is not None else ""
+    if why:
+        how += f" ({why})"
     return SandboxNotReady(
         f"{spec.label}: the server ended {how} before it answered; its output: {tail.strip() or '(none)'}",
         exit_code=code,
         log_tail=tail,
-        retryable=held.lost or held.expired or _killed(code),
+        # A limit that was too little will be so again.
+        retryable=held.lost or held.expired or (_killed(code) and not why),
         provider="process",
         sandbox_id=held.id,
     )

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.plugin import lease
-from agent_env.sandboxes.process import identity
+from agent_env.sandboxes.process import cells, identity
+from agent_env.sandboxes.process.keeper import cells as cgroups
 from agent_env.sandboxes.process.keeper import procs
 from agent_env.sandboxes.process.keeper.files import read_json, remove_tree
 
 _FRESH_S = 60.0
+_CELL_S = 5.0
 
 
 def groups(root: Path) -> list[Path]:
@@ -59,6 +61,7 @@ def end_record(folder: Path) -> None:
             _kill_recorded(meta)
             if pid is not None:
                 _wait_gone(pid, meta.get("start"))
+            cgroups.remove(cells.folders_of(folder), _CELL_S)
     remove_tree(str(folder))
 
 
@@ -81,7 +84,13 @@ def end_group(group: Path) -> None:
     """End all that is left of one server run."""
     for path in _metas(group):
         end_record(path.parent)
-    remove_tree(str(group))
+    _remove_group(group)
+
+
+def _remove_group(group: Path) -> None:
+    """Remove a run's folder; one whose cgroups cannot be removed yet is left to the next reaper."""
+    if cgroups.end_run(str(group), _CELL_S):
+        remove_tree(str(group))
 
 
 def reap(root: Path, older_than_s: float | None = None) -> list[str]:
@@ -114,5 +123,5 @@ def reap(root: Path, older_than_s: float | None = None) -> list[str]:
             elif "expires_at" in meta:
                 left = True
         if not left and (alive is False or now - group.stat().st_mtime > _FRESH_S):
-            remove_tree(str(group))
+            _remove_group(group)
     return ended

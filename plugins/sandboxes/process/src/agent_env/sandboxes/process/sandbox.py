@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_env.errors import SandboxGone, SandboxNotFound, SandboxUnsupported
 from agent_env.plugin.sandbox import Endpoint, ExecResult, Isolation, Sandbox
-from agent_env.sandboxes.process import rooted
+from agent_env.sandboxes.process import cells, rooted
 from agent_env.sandboxes.process.identity import host_pid
 from agent_env.sandboxes.process.keeper.files import read_json, write_json
 from agent_env.sandboxes.process.keeper.ringlog import read_tail
@@ -90,6 +90,26 @@ class ProcessSandbox(Sandbox):
         self.link = link
         self._closing: asyncio.Task[None] | None = None
 
+    @property
+    def cell(self) -> cells.Cell | None:
+        """What holds it to its limits, for those that this provider made."""
+        return self._held.cell if self._held is not None else None
+
+    def cells(self) -> list[str]:
+        """What a process of it writes itself into, when it has limits."""
+        if self._held is not None:
+            return self.cell.files if self.cell is not None else []
+        return cells.files_of(cells.folders_of(self.folder))
+
+    def check_killed(self) -> None:
+        """Raise when it was ended for lack of memory.
+
+        Raises:
+            SandboxGone: it says so.
+        """
+        if self.cell is not None and self.cell.together and (words := self.cell.words()):
+            raise SandboxGone(f"sandbox {self.id} was {words}", exit_code=137, provider="process", sandbox_id=self.id)
+
     def __repr__(self) -> str:
         return f"<ProcessSandbox {self.id} {self.isolation}>"
 
@@ -125,7 +145,8 @@ class ProcessSandbox(Sandbox):
 
     def _check_there(self) -> None:
         if self._closing is not None or (self._held is not None and self._held.ended.done()) or not self.root.is_dir():
-            raise SandboxGone(f"sandbox {self.id} has ended", provider="process", sandbox_id=self.id)
+            why = f": it was {words}" if self.cell is not None and (words := self.cell.words()) else ""
+            raise SandboxGone(f"sandbox {self.id} has ended{why}", provider="process", sandbox_id=self.id)
 
     async def read(self, path: str, *, max_bytes: int = 64 * 1024 * 1024) -> bytes:
         return await asyncio.to_thread(rooted.read_file, self.root, self._path(path), max_bytes)
@@ -172,7 +193,12 @@ class ProcessSandbox(Sandbox):
         return self._held.exited.result() if self._held is not None and self._held.exited.done() else None
 
     async def logs(self, tail: int = 4096) -> str:
-        return await asyncio.to_thread(read_tail, str(self.folder / "log"), tail)
+        text = await asyncio.to_thread(read_tail, str(self.folder / "log"), tail)
+        if self.cell is None or self._held is None or not self._held.exited.done() or not (why := self.cell.hint()):
+            return text
+        # The last words of one that its limits ended, which it cannot say itself.
+        said = f"{text.rstrip()}\n[{why}]\n".lstrip()
+        return said.encode()[-tail:].decode(errors="replace") if tail > 0 else ""
 
     async def exited(self) -> int | None:
         """Wait until the server ended; its exit code, None when it cannot be known."""

@@ -28,7 +28,7 @@ WARM = (asyncio, http.client, importlib.util, inspect, math, re, statistics, url
 
 
 class CodeHost(ForkingKeeper):
-    """Requests: ``runner`` (descriptor: its source), ``code`` (descriptors: files, stdin, stdout), ``end``."""
+    """Requests: ``runner`` (descriptor: its source), ``code`` (descriptors: files, stdin, stdout, cgroups), ``end``."""
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__(control)
@@ -56,7 +56,7 @@ class CodeHost(ForkingKeeper):
 
     def _code(self, message: dict[str, Any], fds: list[int]) -> None:
         box = Box(message["id"], message["dir"])
-        files, stdin, stdout = fds
+        files, stdin, stdout, *cgroups = fds
         main = self._runners[message["digest"]]["main"]
 
         def body() -> NoReturn:
@@ -66,7 +66,7 @@ class CodeHost(ForkingKeeper):
                 os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
                 with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
                     file.write(text)
-            self.enter(message, f"{box.dir}/root/work")
+            self.enter(message, f"{box.dir}/root/work", cgroups=cgroups)
             run_to_exit(main)
 
         try:

@@ -10,11 +10,11 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from agent_env.sandboxes.process.keeper import child
+from agent_env.sandboxes.process.keeper import cells, child
 from agent_env.sandboxes.process.keeper.base import Keeper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _OURS = "agent_env"
 
@@ -42,8 +42,11 @@ class ForkingKeeper(Keeper):
         gc.collect()
         gc.freeze()
 
-    def enter(self, message: Mapping[str, Any], folder: str, keep: tuple[int, ...] = ()) -> None:
-        """In a child: own descriptors, limits, working folder, environment and random numbers."""
+    def enter(
+        self, message: Mapping[str, Any], folder: str, keep: tuple[int, ...] = (), cgroups: Sequence[int] = ()
+    ) -> None:
+        """In a child: own cgroups, descriptors, limits, working folder, environment and random numbers."""
+        cells.enter(cgroups)
         for fd in self.own_fds():
             if fd not in keep:
                 os.close(fd)

@@ -6,7 +6,7 @@ import os
 import socket
 from typing import Any, NoReturn
 
-from agent_env.sandboxes.process.keeper import child
+from agent_env.sandboxes.process.keeper import cells, child
 from agent_env.sandboxes.process.keeper.base import Box, Keeper
 from agent_env.sandboxes.process.keeper.files import copy_tree, make_folders, remove_tree
 from agent_env.sandboxes.process.keeper.relay import Relay, enter_network
@@ -83,7 +83,8 @@ class Spawner(Keeper):
 
     def shutdown(self) -> None:
         super().shutdown()
-        remove_tree(self.folder)
+        if cells.end_run(self.folder):  # else a reaper has to find it
+            remove_tree(self.folder)
 
 
 def _run(message: dict[str, Any], control: int | None) -> NoReturn:
@@ -92,6 +93,7 @@ def _run(message: dict[str, Any], control: int | None) -> NoReturn:
     copy = message.get("copy")
     if copy is not None:
         copy_tree(copy[0], copy[1])
+    cells.enter(message.get("cells", ()))
     child.set_limits(message["limits"])
     os.chdir(message["cwd"])
     if control is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LIMIT = 190_000
 """Most bytes of a message: below the kernel's default for a socket's send buffer."""
 
-MAX_FDS = 4
+MAX_FDS = 8
 
 
 def encode(message: dict[str, Any]) -> bytes:

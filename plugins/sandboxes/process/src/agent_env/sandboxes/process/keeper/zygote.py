@@ -24,7 +24,7 @@ _ID_SIZE = 64
 
 
 class Zygote(ForkingKeeper):
-    """Requests: ``fork`` a child that serves, ``end``."""
+    """Requests: ``fork`` a child that serves (descriptors: its cgroups), ``end``."""
 
     def __init__(self, control: socket.socket, app: str, module: str) -> None:
         super().__init__(control)
@@ -73,11 +73,11 @@ class Zygote(ForkingKeeper):
 
     def handle(self, op: str, message: dict[str, Any], fds: list[int]) -> None:
         if op == "fork":
-            self._fork(message)
+            self._fork(message, fds)
         else:
             super().handle(op, message, fds)
 
-    def _fork(self, message: dict[str, Any]) -> None:
+    def _fork(self, message: dict[str, Any], cgroups: list[int]) -> None:
         box = Box(message["id"], message["dir"], meta=message["meta"], grace=message["grace"])
         try:
             make_folders(str(box.dir), message["folders"])
@@ -86,14 +86,14 @@ class Zygote(ForkingKeeper):
                 listener.bind(f"{box.dir}/sock/s")
                 listener.listen(512)
                 listener.setblocking(False)
-                self.hold(box, lambda: self._child(message, listener), log_limit=message["log"])
+                self.hold(box, lambda: self._child(message, listener, cgroups), log_limit=message["log"])
         except OSError:
             remove_tree(str(box.dir))
             raise
 
-    def _child(self, message: dict[str, Any], listener: socket.socket) -> NoReturn:
+    def _child(self, message: dict[str, Any], listener: socket.socket, cgroups: list[int]) -> NoReturn:
         copy_tree(self._app, message["cwd"])
-        self.enter(message, message["cwd"], keep=(self._ready_write,))
+        self.enter(message, message["cwd"], keep=(self._ready_write,), cgroups=cgroups)
 
         def ready() -> None:
             os.write(self._ready_write, message["id"].encode().ljust(_ID_SIZE))

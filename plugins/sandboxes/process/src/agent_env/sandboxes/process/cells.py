@@ -1,0 +1,308 @@
+"""Cgroups for sandboxes with limits, one cell each: made before the first process, removed after the last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from agent_env.errors import SandboxUnsupported
+from agent_env.sandboxes.process import cgroups
+from agent_env.sandboxes.process.keeper import cells
+from agent_env.sandboxes.process.keeper.files import write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_env.sandboxes.process.cgroups import Cgroups, Hierarchy
+    from agent_env.sandboxes.process.limits import Limits
+    from agent_env.sandboxes.process.link import Held
+
+_REMOVAL_S = 10.0
+_LOOK_AGAIN_S = 0.1
+_SLACK = 1 << 20
+_ROUNDS = 200
+_NO_MEMORY = "killed: the memory of the machine, or of the server's own cgroup, was used up"
+
+
+class Cell:
+    """The cgroups of one sandbox.
+
+    Attributes:
+        folders: one in each hierarchy that has a controller for its limits.
+        limits: what they hold it to.
+        together: a lack of memory ends all its processes.
+    """
+
+    def __init__(self, folders: tuple[str, ...], limits: Limits, *, together: bool) -> None:
+        self.folders = folders
+        self.limits = limits
+        self.together = together
+        self.event = -1
+        self.removal: asyncio.Task[None] | None = None
+        self._words = ""
+        self._hint = ""
+
+    @property
+    def files(self) -> list[str]:
+        """What a process writes itself into."""
+        return files_of(self.folders)
+
+    def open(self) -> list[int]:
+        """Descriptors of `files`, for processes that cannot see them; they are the caller's."""
+        fds: list[int] = []
+        try:
+            for path in self.files:
+                fds.append(os.open(path, os.O_WRONLY | os.O_CLOEXEC))  # noqa: PERF401 - those before a failure
+        except OSError:
+            close(fds)
+            raise
+        return fds
+
+    def kills(self) -> int:
+        """How many of its processes the kernel killed for lack of memory."""
+        return sum(_count(path, ("memory.events", "memory.oom_control"), "oom_kill") for path in self._all())
+
+    def words(self) -> str:
+        """How it was ended for lack of memory; empty when it was not."""
+        if not self._words and self.kills():
+            self._words = self._too_much() if self._reached() else _NO_MEMORY
+        return self._words
+
+    def _too_much(self) -> str:
+        return f"killed: it used more than its {self.limits.memory_mb} MiB of memory"
+
+    def hint(self) -> str:
+        """`words`, else what else its limits kept it from."""
+        if words := self.words():
+            return words
+        if not self._hint and any(_count(path, ("pids.events",), "max") for path in self._all()):
+            self._hint = f"it reached its limit of {self.limits.pids} processes"
+        return self._hint
+
+    def _all(self) -> list[str]:
+        # Version 1 counts where the process is, version 2 everywhere above it.
+        return [path for folder in self.folders for path in (folder, f"{folder}/{cells.BOX}")]
+
+    def _reached(self) -> bool:
+        """Whether the limit was the cause, and not a cgroup above it."""
+        size = (self.limits.memory_mb or 0) << 20
+        for folder in self.folders:
+            if _count(folder, ("memory.events",), "oom"):
+                return True
+            if size and _number(f"{folder}/memory.max_usage_in_bytes") >= size - _SLACK:
+                return True
+        return False
+
+    def on_memory(self) -> None:
+        """Version 1 tells of a lack of memory here or above; what is to end together ends."""
+        with contextlib.suppress(OSError):
+            os.eventfd_read(self.event)
+        if self._reached():
+            self._words = self._too_much()
+            cells.kill(self.folders)
+        else:
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._after_kill)
+
+    def _after_kill(self) -> None:
+        if self.removal is None and self.words():
+            cells.kill(self.folders)
+
+    def unwatch(self) -> None:
+        """Hear of no more; removing a cgroup counts as an event."""
+        if self.event >= 0:
+            asyncio.get_running_loop().remove_reader(self.event)
+            os.close(self.event)
+            self.event = -1
+
+
+class Cells:
+    """The cells of one server run."""
+
+    def __init__(self, here: Cgroups, group: Path) -> None:
+        self._here = here
+        self._group = group
+        self._runs: dict[Hierarchy, str] = {}
+        self._opening = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def make(self, name: str, limits: Limits, *, label: str, together: bool) -> Cell:
+        """A new cell.
+
+        Raises:
+            SandboxUnsupported: the kernel does not take the limits.
+        """
+        wanted = [one for one in self._here.hierarchies if limits.controllers & set(one.controllers)]
+        folders = tuple(f"{self._run(one)}/{name}" for one in wanted)
+        cell = Cell(folders, limits, together=together)
+        making = asyncio.create_task(self._make(cell, wanted))
+        try:
+            await asyncio.shield(making)
+        except OSError as error:
+            await self.remove(cell)
+            raise SandboxUnsupported(
+                f"{label}: its limits cannot be kept: {error.filename}: {error.strerror}", provider="process"
+            ) from error
+        except asyncio.CancelledError:
+            making.add_done_callback(lambda done: (done.exception(), self.remove(cell)))
+            self._tasks.add(making)
+            making.add_done_callback(self._tasks.discard)
+            raise
+        return cell
+
+    def _run(self, hierarchy: Hierarchy) -> str:
+        return f"{hierarchy.home}/agentenv-{self._group.name}"
+
+    async def _make(self, cell: Cell, wanted: list[Hierarchy]) -> None:
+        async with self._opening:
+            for one in wanted:
+                if one not in self._runs:
+                    self._runs[one] = self._run(one)
+                    try:
+                        await asyncio.to_thread(self._open, one)
+                    except BaseException:
+                        del self._runs[one]
+                        raise
+        await asyncio.to_thread(_make, cell, wanted)
+        if cell.event >= 0:
+            asyncio.get_running_loop().add_reader(cell.event, cell.on_memory)
+
+    def _open(self, hierarchy: Hierarchy) -> None:
+        """Make this run's folder in a hierarchy."""
+        write_json(str(self._group / cells.RECORD), {"runs": list(self._runs.values())})
+        run = self._run(hierarchy)
+        if hierarchy.version == 2:
+            if not cgroups.is_root(hierarchy.home):
+                _move_out(hierarchy.home)
+            _enable(hierarchy.home, hierarchy.controllers)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(run)  # noqa: PTH102
+        if hierarchy.version == 2:
+            _enable(run, hierarchy.controllers)
+        elif _number(f"{run}/memory.use_hierarchy") == 0 and "memory" in hierarchy.controllers:
+            _write(f"{run}/memory.use_hierarchy", "1")
+
+    def follow(self, cell: Cell, held: Held) -> None:
+        """Remove the cell when what is held has ended."""
+        held.cell = cell
+        held.ended.add_done_callback(lambda _: self.remove(cell))
+
+    def remove(self, cell: Cell) -> asyncio.Task[None]:
+        """Kill what is left in a cell and remove it; a task of this object, which does not fail."""
+        if cell.removal is None:
+            cell.hint()
+            cell.unwatch()
+            cell.removal = asyncio.create_task(_remove(cell))
+            self._tasks.add(cell.removal)
+            cell.removal.add_done_callback(self._tasks.discard)
+        return cell.removal
+
+    async def kill(self, cell: Cell) -> None:
+        """Kill what is in a cell at once, whatever it forks meanwhile."""
+        cell.hint()
+        await asyncio.to_thread(cells.kill, cell.folders)
+
+    async def close(self) -> None:
+        """Wait for removals."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def close(fds: list[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)
+
+
+def files_of(folders: tuple[str, ...]) -> list[str]:
+    """What a process writes itself into to be in these cells."""
+    return [f"{folder}/{cells.BOX}/cgroup.procs" for folder in folders]
+
+
+def folders_of(folder: Path) -> tuple[str, ...]:
+    """The cells of a sandbox of any server run by its folder, as far as they are there.
+
+    They are not read from its own record: a forked env could write there what it likes.
+    """
+    group = folder.parents[2] if folder.parent.name == "kids" else folder.parent
+    paths = (f"{run}/{folder.name}" for run in cells.runs(str(group)))
+    return tuple(path for path in paths if os.path.isdir(path))  # noqa: PTH112
+
+
+async def _remove(cell: Cell) -> None:
+    await asyncio.to_thread(cells.remove, cell.folders, _REMOVAL_S)
+
+
+def _make(cell: Cell, wanted: list[Hierarchy]) -> None:
+    for hierarchy, folder in zip(wanted, cell.folders, strict=True):
+        os.mkdir(folder)  # noqa: PTH102
+        for name, text, may_miss in cell.limits.files(hierarchy.version, hierarchy.controllers, together=cell.together):
+            try:
+                _write(f"{folder}/{name}", text)
+            except OSError:
+                if not may_miss:
+                    raise
+        os.mkdir(f"{folder}/{cells.BOX}")  # noqa: PTH102
+        if cell.together and os.path.exists(f"{folder}/memory.oom_control"):  # noqa: PTH110
+            cell.event = _memory_event(folder)
+
+
+def _memory_event(folder: str) -> int:
+    """Version 1: a descriptor that can be read when memory lacks; -1 where the kernel has no such thing."""
+    event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    try:
+        fd = os.open(f"{folder}/memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _write(f"{folder}/cgroup.event_control", f"{event} {fd}")
+        finally:
+            os.close(fd)
+    except OSError:
+        os.close(event)
+        return -1
+    return event
+
+
+def _move_out(home: str) -> None:
+    """Move the processes of a cgroup into a leaf of it."""
+    leaf = f"{home}/{cgroups.LEAF}"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(leaf)  # noqa: PTH102
+    for _ in range(_ROUNDS):
+        with open(f"{home}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123
+            pids = file.read().split()
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                _write(f"{leaf}/cgroup.procs", pid)
+
+
+def _enable(folder: str, controllers: tuple[str, ...]) -> None:
+    for controller in controllers:
+        _write(f"{folder}/cgroup.subtree_control", f"+{controller}")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(text)
+    except OSError as error:  # a failed write does not say to which file
+        raise type(error)(error.errno, error.strerror, path) from error
+
+
+def _number(path: str) -> int:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return int(file.read())
+    except (OSError, ValueError):
+        return -1
+
+
+def _count(folder: str, names: tuple[str, ...], key: str) -> int:
+    """A number of a file of lines ``key number``, of the first file that is there."""
+    for name in names:
+        with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
+            found = dict(line.split()[:2] for line in file.read().splitlines())
+            return int(found.get(key.encode(), 0))
+    return 0
