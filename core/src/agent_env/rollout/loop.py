@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from agent_env.rollout.result import Result
 from agent_env.rollout.session import connect as connect_openenv
 from agent_env.rollout.text import plain_text
 from agent_env.rollout.tools import tool_names
+from agent_env.rollout.turn import end_turn, end_turns, score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,6 +123,10 @@ class Rollout:
     async def _converse(self, session: Session) -> None:
         result, settings = self.result, self.settings
         player = Player(session, result, self.clock, settings.tool_timeout, self._names)
+
+        async def end(text: str) -> TurnReply:
+            return await end_turn(session, result, text, settings.reset_timeout)
+
         response = ""
         end_reason = "max_turns"
         while result.turns < settings.max_turns:
@@ -148,16 +152,13 @@ class Rollout:
             if not calls:
                 end_reason = "no_call"
                 break
-            ended = await player.play(calls, response, lambda text: self._end_turn(session, text))
+            ended = await player.play(calls, response, end)
             if ended is not None:
                 if ended.done:
-                    self._finish(ended, "end_turn")
+                    score(result, ended, "end_turn")
                     return
                 response = ""  # nobody replied to the next turn yet
-        turn = await self._end_turn(session, response)
-        while not turn.done:
-            turn = await self._end_turn(session, "")
-        self._finish(turn, end_reason)
+        score(result, await end_turns(session, result, response, settings.reset_timeout), end_reason)
 
     async def _ask(self) -> Reply:
         started = time.monotonic()
@@ -192,32 +193,3 @@ class Rollout:
             if str(markup) not in self.result.warnings:
                 self.result.warnings.append(str(markup))
         return [], text
-
-    async def _end_turn(self, session: Session, response: str) -> TurnReply:
-        result = self.result
-        started = time.monotonic()
-        try:
-            turn = await session.end_turn(
-                response,
-                timeout=self.settings.reset_timeout,
-                invalid_calls=result.invalid_calls,
-                truncated=result.truncated,
-            )
-        except TimeoutError as error:
-            words = f"the turn did not end within {self.settings.reset_timeout:g} s (reset_timeout)"
-            raise EpisodeFailed(Failure("verifier", words)) from error
-        finally:
-            result.seconds["end"] += time.monotonic() - started
-        result.timings.update(turn.timings)
-        if turn.failure is not None:
-            raise EpisodeFailed(turn.failure)
-        return turn
-
-    def _finish(self, turn: TurnReply, end_reason: str) -> None:
-        reward = turn.reward
-        if reward is None or isinstance(reward, str) or not math.isfinite(reward):
-            raise EpisodeFailed(Failure("no_reward", f"the episode ended with the reward {reward!r}"))
-        result = self.result
-        result.reward = float(reward)
-        result.scores = dict(turn.scores)
-        result.end_reason = end_reason

@@ -240,9 +240,9 @@ def test_wrong_requests_are_refused(play_small: Callable[..., None]) -> None:
         wrong: list[tuple[Any, str]] = [
             ([], "no JSON object"),
             ({}, "agentenv rows nemo-gym"),
-            ({"agentenv": {"split": 1}}, "agentenv.split"),
-            ({"agentenv": {"split": "train", "index": True}}, "agentenv.index"),
-            ({"agentenv": {"split": "train", "index": 0, "tool_timeout": 0}}, "agentenv.tool_timeout"),
+            ({"agentenv": {"split": 1}}, "the row's 'agentenv' needs 'split'"),
+            ({"agentenv": {"split": "train", "index": True}}, "needs 'index' as a whole number"),
+            ({"agentenv": {"split": "train", "index": 0, "tool_timeout": 0}}, "needs 'tool_timeout' as seconds"),
             ({"agentenv": {"split": "train", "index": 0, "token_var": "SECRET"}}, "--token-var SECRET"),
         ]
         for row, words in wrong:

@@ -231,7 +231,7 @@ async def main() -> None:
         dead = 0
         report["mixed"] = await run.generate(mixed, samples=4, filtered=True)
         report["engine"] = await run.generate(greedy, faults={"broken": [7]})
-        report["cut"] = await run.generate(greedy, faults={"cut": [9]})
+        report["cut"] = await run.generate(greedy, faults={"cut": 1})
         # The fourth prompt does not fit any more: the schedule is submitted, the turn is not ended.
         lengths = (await run.generate(greedy, tasks=1, samples=1))["lengths"]
         report["context"] = await run.generate(greedy, tasks=1, max_input_length=lengths[-1] - 1)

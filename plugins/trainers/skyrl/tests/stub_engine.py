@@ -7,10 +7,10 @@ import json
 import re
 from typing import Any
 
+from agent_env.rollout.parsers import load_parser
 from agent_env.testing.standin.replies import engine_message
 from agent_env.training.skyrl.imports import third_party
 from agent_env.training.skyrl.rehearsal import write_reply
-from agent_env.training.skyrl.textenv import load_parser
 
 TEMPLATE = (
     "{% if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_end|>\n{% endif %}"
@@ -39,7 +39,7 @@ class StubEngine:
     """Answers with ``policy(messages, tools)``, read from the tokens of the prompt and nothing else.
 
     Attributes:
-        cut: replies to end at the limit, by their number from 0.
+        cut: the first rollout that gets this far ends at the limit, by the number of its reply from 0.
         broken: requests to fail, by their number.
         lengths: tokens of each prompt.
         drifts: prompts that did not begin with what was said before, token by token.
@@ -48,9 +48,9 @@ class StubEngine:
     model_name = "stub"
     weight_version = None
 
-    def __init__(self, policy: Any, tokenizer: Any, *, cut: Any = (), broken: Any = ()) -> None:
+    def __init__(self, policy: Any, tokenizer: Any, *, cut: int | None = None, broken: Any = ()) -> None:
         self.policy, self.tokenizer = policy, tokenizer
-        self.cut, self.broken = set(cut), set(broken)
+        self.cut, self.broken = cut, set(broken)
         self.parser = load_parser("hermes")
         self.requests = 0
         self.drifts = 0
@@ -73,7 +73,8 @@ class StubEngine:
         text = write_reply(engine_message(self.policy(messages, tools)), self.parser)
         new = self.tokenizer.encode(text, add_special_tokens=False)
         reason = "stop"
-        if number in self.cut:
+        if self.cut is not None and self.cut == sum(message["role"] == "assistant" for message in messages):
+            self.cut = None
             new, reason = new[: len(new) // 2], "length"
         else:
             new = [*new, self.tokenizer.eos_token_id]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_env.errors import EpisodeFailed, UsageError
 from agent_env.plugin.trainer import RowSettings
+from agent_env.rollout.background import THREAD, stop
 from agent_env.testing.small import WORD, serve_in_process, small_bundle
 from agent_env.training.skyrl.adapter import SkyrlAdapter
-from agent_env.training.skyrl.background import stop
 from agent_env.training.skyrl.textenv import TextEnv, made
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def play(tmp_path: Path, work: Callable[[dict[str, Any]], Any], *, settings: Row
         return asyncio.run(main())
     finally:
         stop()
-        assert "agentenv-skyrl" not in {thread.name for thread in threading.enumerate()}
+        assert THREAD not in {thread.name for thread in threading.enumerate()}
 
 
 def test_an_episode_by_text(tmp_path: Path) -> None:

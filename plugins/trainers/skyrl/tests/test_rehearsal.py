@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_env.errors import EpisodeFailed
 from agent_env.plugin.trainer import RowSettings
+from agent_env.rollout.parsers import load_parser
 from agent_env.testing.policies import load_policy
 from agent_env.testing.rehearsal import rehearse
 from agent_env.testing.standin import calls
 from agent_env.testing.standin.replies import engine_message
 from agent_env.training.skyrl.rehearsal import write_reply
-from agent_env.training.skyrl.textenv import load_parser
 from hypothesis import given
 from hypothesis import strategies as st
 

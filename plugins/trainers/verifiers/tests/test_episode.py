@@ -10,9 +10,10 @@ import pytest
 from agent_env.errors import EpisodeFailed, FailureKind
 from agent_env.rollout.loop import Settings
 from agent_env.rollout.opening import Target
+from agent_env.rollout.steps import OVER
 from agent_env.testing.small import serve_in_process, small_bundle
 from agent_env.training.verifiers import live
-from agent_env.training.verifiers.episode import OVER, Episode
+from agent_env.training.verifiers.episode import Episode
 from agent_env.training.verifiers.failures import CLASSES
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def test_a_row_is_read_as_it_was_written() -> None:
     [
         ({"agentenv": None}, "agentenv rows verl"),
         ({"agentenv": "{"}, "not valid JSON"),
-        ({"agentenv": "[]"}, "holds an object"),
+        ({"agentenv": "[]"}, "JSON text of an object"),
         ({"agentenv_tools": "{}"}, "list of function schemas"),
         ({"agentenv": _own(index=-1)}, "'index'"),
         ({"agentenv": _own(split="")}, "'split'"),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import copy
+from typing import TYPE_CHECKING
 
 from agent_env.errors import UsageError
 from agent_env.plugin.trainer import RehearsalGroup, TrainerAdapter
+from agent_env.rollout.rehearsal import read_written_rows
 from agent_env.rollout.rows import write_row_files
 from agent_env.training.miles.rows import MilesRow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
+    from pathlib import Path
 
     from agent_env.plugin.trainer import RehearsalPlan, RehearsalSample, RowSettings
     from agent_env.training.miles.generate import Generated
@@ -56,19 +56,14 @@ async def _groups(plan: RehearsalPlan) -> list[list[Sample]]:
     """The samples of each group, made from rows that were really written."""
     from agent_env.training.miles.sample import Sample
 
-    with tempfile.TemporaryDirectory(prefix="agentenv-rehearse-") as folder:
-        row = MilesRow(plan.url, plan.rows)
-        files = await write_row_files(plan.url, Path(folder), plan.rows, row, only={plan.split: plan.groups})
-        if not files:
-            raise UsageError(f"the server has no split {plan.split!r}")
-        lines = await asyncio.to_thread(files[0].read_text, encoding="utf-8")
+    rows = await read_written_rows(plan, MilesRow(plan.url, plan.rows))
     groups: list[list[Sample]] = []
-    for number, line in enumerate(lines.splitlines()):
+    for number, fields in enumerate(rows):
         samples: list[Sample] = []
         for place in range(plan.samples):
-            fields: dict[str, Any] = json.loads(line)
+            own = copy.deepcopy(fields)
             index = number * plan.samples + place
-            samples.append(Sample(fields["messages"], fields["metadata"], group_index=number, index=index))
+            samples.append(Sample(own["messages"], own["metadata"], group_index=number, index=index))
         groups.append(samples)
     return groups
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import AgentEnvError, Failure, UsageError
 from agent_env.rollout.chat import ChatModel
-from agent_env.rollout.loop import Rollout, Settings
-from agent_env.rollout.opening import Target
+from agent_env.rollout.loop import Rollout
 from agent_env.rollout.result import Result, result_dict
 from agent_env.rollout.session import connect
 from agent_env.rollout.supervise import Supervisor
 from agent_env.training.miles.recorded import RecordedTurns
-from agent_env.training.miles.row import Row, read_row
+from agent_env.training.miles.row import read_row
 
 if TYPE_CHECKING:
-    from agent_env.plugin.parser import ToolCallParser
     from agent_env.rollout.model import Model
+    from agent_env.rollout.row import EpisodeRow
     from agent_env.rollout.session import Connect
 
 _log = logging.getLogger(__name__)
@@ -55,20 +54,14 @@ async def abort_rollouts(message: str) -> int:
     return await _supervisor.abort(message)
 
 
-def _rollout(row: Row, prompt: Any, model: Model, connect: Connect) -> Rollout:
+def _rollout(row: EpisodeRow, prompt: Any, model: Model, connect: Connect) -> Rollout:
     return Rollout(
-        Target(row.url, row.split, row.index, seed=row.seed, token=row.token),
+        row.target,
         _messages(prompt),
         row.tools,
         model,
-        Settings(
-            max_turns=row.max_turns,
-            tool_timeout=row.tool_timeout,
-            reset_timeout=row.reset_timeout,
-            model_timeout=row.model_timeout,
-            max_seq_len=row.max_seq_len,
-        ),
-        parser=None if row.parser is None else _parser(row.parser),
+        row.settings(),
+        parser=row.load_parser(),
         connect=connect,
     )
 
@@ -86,20 +79,13 @@ def _messages(prompt: object) -> list[dict[str, Any]]:
     raise UsageError("the prompt must be the row's list of messages: pass --input-key messages")
 
 
-def _parser(name: str) -> ToolCallParser:
-    from agent_env.registry import default_registry
-
-    factory = default_registry().load("parser", name)
-    return cast("ToolCallParser", factory())
-
-
 def _failed(failure: Failure) -> Result:
     result = Result()
     result.fail(failure)
     return result
 
 
-def _report(row: Row, result: Result) -> None:
+def _report(row: EpisodeRow, result: Result) -> None:
     """Say in the log what a user has to know; what is wrong with the set-up only once."""
     if result.failure is not None:
         _log.warning("rollout of %s (%s, %d) failed: %s", row.task_id, row.split, row.index, result.failure)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from agent_env.errors import UsageError
 from agent_env.plugin.trainer import TrainerAdapter
+from agent_env.rollout.rehearsal import rehearse
 from agent_env.rollout.rows import write_row_files
 from agent_env.training.nemo_gym.rows import NemoGymRow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from agent_env.plugin.trainer import RehearsalGroup, RehearsalPlan, RehearsalSample, RowSettings
@@ -27,21 +26,8 @@ class NemoGymAdapter(TrainerAdapter):
     ) -> Sequence[Path]:
         return await write_row_files(url, out, settings, NemoGymRow(settings), progress=progress)
 
-    async def rehearse(self, plan: RehearsalPlan) -> AsyncGenerator[RehearsalSample | RehearsalGroup]:
+    def rehearse(self, plan: RehearsalPlan) -> AsyncIterator[RehearsalSample | RehearsalGroup]:
         """See `TrainerAdapter.rehearse`: the loop of NeMo Gym's simple agent, with ``max_turns`` as its steps."""
-        from agent_env.training.nemo_gym.rehearsal import play_groups, read_rows
+        from agent_env.training.nemo_gym.rehearsal import play
 
-        if plan.session is not None:
-            raise UsageError(f"NeMo Gym has one kind of session, got {plan.session!r}")
-        rows = await read_rows(plan)
-        events: asyncio.Queue[RehearsalSample | RehearsalGroup | None] = asyncio.Queue()
-        work = asyncio.get_running_loop().create_task(play_groups(plan, rows, events))
-        work.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-        finally:
-            work.cancel()
-            await asyncio.wait({work})
-        if not work.cancelled():
-            work.result()
+        return rehearse(plan, "NeMo Gym", play)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.errors import UsageError
-from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
+from agent_env.plugin.trainer import RehearsalSample
 from agent_env.rollout.markup import find_markup
-from agent_env.rollout.rows import write_row_files
+from agent_env.rollout.rehearsal import play_groups, read_written_rows
 from agent_env.training.nemo_gym.rows import NemoGymRow
 from agent_env.training.nemo_gym.service import Service
 from agent_env.training.nemo_gym.settings import ServerSettings
@@ -21,49 +18,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from agent_env.plugin.trainer import RehearsalPlan
+    from agent_env.rollout.rehearsal import Emit
 
-    Events = asyncio.Queue[RehearsalSample | RehearsalGroup | None]
     Row = dict[str, Any]
 
 
-async def read_rows(plan: RehearsalPlan) -> list[Row]:
-    """The rows of the plan's tasks, as they were really written."""
-    with tempfile.TemporaryDirectory(prefix="agentenv-rehearse-") as folder:
-        only = {plan.split: plan.groups}
-        files = await write_row_files(plan.url, Path(folder), plan.rows, NemoGymRow(plan.rows), only=only)
-        if not files:
-            raise UsageError(f"the server has no split {plan.split!r}")
-        lines = await asyncio.to_thread(files[0].read_text, encoding="utf-8")
-    return [json.loads(line) for line in lines.splitlines()]
-
-
-async def play_groups(plan: RehearsalPlan, rows: Sequence[Row], events: Events) -> None:
-    """Play ``plan.samples`` episodes of every row."""
-    limit = asyncio.Semaphore(plan.concurrency or max(1, len(rows) * plan.samples))
-    episodes = max(1, len(rows) * plan.samples)
-    settings = ServerSettings(plan.url, plan.rows.token_var, most_failures=2 * episodes)
+async def play(plan: RehearsalPlan, emit: Emit) -> None:
+    """Play every group of the plan."""
+    rows = await read_written_rows(plan, NemoGymRow(plan.rows))
+    settings = ServerSettings(plan.url, plan.rows.token_var, most_failures=max(1, 2 * len(rows) * plan.samples))
     async with Service(settings) as service:
+        await play_groups(plan, rows, lambda row: _Rollout(plan, service, row).play(), emit, kept=_kept)
 
-        async def one(row: Row) -> RehearsalSample:
-            async with limit:
-                sample = await _Rollout(plan, service, row).play()
-            events.put_nowait(sample)
-            return sample
 
-        async def group(row: Row) -> None:
-            async with asyncio.TaskGroup() as tasks:
-                started = [tasks.create_task(one(row)) for _ in range(plan.samples)]
-            samples = tuple(task.result() for task in started)
-            scored = sum(sample.failure is None for sample in samples)
-            kept = scored > 1 or scored == len(samples)  # NeMo RL leaves masked samples out of the group's baseline
-            events.put_nowait(RehearsalGroup(str(row["agentenv"]["task_id"]), kept, samples))
-
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for row in rows:
-                    tasks.create_task(group(row))
-        except ExceptionGroup as errors:
-            raise _first(errors) from None
+def _kept(samples: Sequence[RehearsalSample]) -> bool:
+    scored = sum(sample.failure is None for sample in samples)
+    return scored > 1 or scored == len(samples)  # NeMo RL leaves masked samples out of the group's baseline
 
 
 class _Rollout:
@@ -144,9 +114,3 @@ class _Rollout:
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tool[key] for key in ("name", "description", "parameters")}
-
-
-def _first(errors: BaseException) -> BaseException:
-    while isinstance(errors, BaseExceptionGroup):
-        errors = cast("BaseExceptionGroup[BaseException]", errors).exceptions[0]
-    return errors

@@ -15,7 +15,8 @@ from agent_env.rollout.opening import Target
 from agent_env.rollout.result import Result, json_safe
 from agent_env.rollout.rows import check_settings
 from agent_env.rollout.session import connect as connect_openenv
-from agent_env.training.nemo_gym.episode import OVER, Episode
+from agent_env.rollout.steps import OVER
+from agent_env.training.nemo_gym.episode import Episode
 from agent_env.training.nemo_gym.wire import read_ending, read_row
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import UsageError
 from agent_env.rollout.arguments import read_arguments
+from agent_env.rollout.fields import Fields
 from agent_env.rollout.text import plain_text
 
 if TYPE_CHECKING:
@@ -68,26 +68,15 @@ def read_row(body: Mapping[str, Any]) -> Row:
     Raises:
         UsageError: it was not written by ``agentenv rows nemo-gym``.
     """
-    own: object = body.get("agentenv")
-    if not isinstance(own, dict):
-        raise UsageError("the row has no object 'agentenv': write rows with `agentenv rows nemo-gym`")
-    fields = cast("dict[str, Any]", own)
-    split, index, seed, token_var = (fields.get(key) for key in ("split", "index", "seed", "token_var"))
-    if not isinstance(split, str):
-        raise UsageError(f"agentenv.split must be a string, got {split!r}")
-    if not _is_int(index):
-        raise UsageError(f"agentenv.index must be an integer, got {index!r}")
-    if seed is not None and not _is_int(seed):
-        raise UsageError(f"agentenv.seed must be an integer, got {seed!r}")
-    if token_var is not None and not isinstance(token_var, str):
-        raise UsageError("agentenv.token_var must be the name of an environment variable")
+    row = Fields(body, mend="write rows with `agentenv rows nemo-gym`")
+    own = row.inner("agentenv", body.get("agentenv"), owner="the row's 'agentenv'")
     return Row(
-        split=split,
-        index=cast("int", index),
-        seed=cast("int | None", seed),
-        token_var=token_var,
-        tool_timeout=_seconds(fields, "tool_timeout", 60.0),
-        reset_timeout=_seconds(fields, "reset_timeout", 600.0),
+        split=own.text("split"),
+        index=own.count("index"),
+        seed=own.optional_count("seed"),
+        token_var=own.optional_text("token_var"),
+        tool_timeout=own.seconds("tool_timeout", 60.0),
+        reset_timeout=own.seconds("reset_timeout", 600.0),
         tools=_tools(body),
     )
 
@@ -124,14 +113,3 @@ def _tools(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if not isinstance(tools, list):
         return None
     return [{"type": "function", "function": tool} for tool in cast("list[object]", tools) if isinstance(tool, dict)]
-
-
-def _seconds(fields: Mapping[str, Any], key: str, default: float) -> float:
-    value: object = fields.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-        raise UsageError(f"agentenv.{key} must be seconds above 0, got {value!r}")
-    return float(value)
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -6,9 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import EpisodeFailed, Failure
-from agent_env.rollout.loop import Rollout, Settings
+from agent_env.rollout.loop import Rollout
 from agent_env.rollout.model import ContextFull, Reply
-from agent_env.rollout.opening import Target
 from agent_env.rollout.session import connect as connect_openenv
 from agent_env.rollout.supervise import Supervisor
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.parser import ToolCallParser
     from agent_env.rollout.result import Result
+    from agent_env.rollout.row import EpisodeRow
     from agent_env.rollout.session import Connect
-    from agent_env.training.skyrl.row import Row
 
 _supervisor = Supervisor()
 
@@ -35,23 +34,18 @@ class Episode:
 
     def __init__(
         self,
-        row: Row,
+        row: EpisodeRow,
         prompt: Sequence[Mapping[str, Any]],
         parser: ToolCallParser,
         *,
         connect: Connect = connect_openenv,
     ) -> None:
         self._rollout = Rollout(
-            Target(row.url, row.split, row.index, seed=row.seed, token=row.token),
+            row.target,
             prompt,
             row.tools,
             self._model,
-            Settings(
-                max_turns=row.max_turns,
-                tool_timeout=row.tool_timeout,
-                reset_timeout=row.reset_timeout,
-                model_timeout=row.model_timeout,
-            ),
+            row.settings(),
             parser=parser,
             connect=connect,
         )

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from agent_env.errors import AgentEnvError, EpisodeFailed, Failure, PluginError, UsageError
-from agent_env.training.skyrl.background import background
+from agent_env.rollout.background import background
 from agent_env.training.skyrl.engine import NotingClient
 from agent_env.training.skyrl.failures import (
     ERROR,

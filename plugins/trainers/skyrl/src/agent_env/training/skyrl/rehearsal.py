@@ -1,4 +1,4 @@
-"""One sample of a rehearsal: the environment is stepped with text that a Python function's message is written as."""
+"""A rehearsal: the environment is stepped with text that a Python function's message is written as."""
 
 from __future__ import annotations
 
@@ -9,22 +9,36 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import AgentEnvError, EpisodeFailed, Failure
 from agent_env.plugin.trainer import RehearsalSample
+from agent_env.rollout.rehearsal import play_groups, read_written_rows
 from agent_env.rollout.result import Result
-from agent_env.training.skyrl.textenv import TextEnv, load_parser
+from agent_env.training.skyrl.rows import SkyrlRow
+from agent_env.training.skyrl.textenv import TextEnv
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from agent_env.plugin.parser import ToolCallParser
+    from agent_env.plugin.trainer import RehearsalPlan
+    from agent_env.rollout.rehearsal import Emit
 
 _MARK = {"agentenv_raw": 0}
+
+
+async def play(plan: RehearsalPlan, emit: Emit) -> None:
+    """Play every group of the plan."""
+    rows = await read_written_rows(plan, SkyrlRow(plan.url, plan.rows))
+    await play_groups(plan, rows, lambda row: play_sample(row, plan.reply), emit, kept=_kept)
+
+
+def _kept(samples: Sequence[RehearsalSample]) -> bool:
+    return all(sample.failure is None for sample in samples)  # one failed rollout masks its group
 
 
 async def play_sample(row: Mapping[str, Any], reply: Callable[..., dict[str, Any]]) -> RehearsalSample:
     """Play one episode of ``row``; a failed one is a sample with a failure."""
     began = time.perf_counter()
     env = TextEnv(extras=row, native_tools=True)
-    parser = load_parser(env.row.parser)
+    parser = env.parser
     tokens = 0
     failure: Failure | None = None
     try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import EpisodeFailed, Failure
-from agent_env.training.skyrl.background import background
+from agent_env.rollout.background import background
+from agent_env.rollout.parsers import load_parser
 from agent_env.training.skyrl.episode import Episode
 from agent_env.training.skyrl.row import read_row
+from agent_env.training.skyrl.rows import PARSER
 from agent_env.training.skyrl.tooltext import answer_messages, with_tools
 
 if TYPE_CHECKING:
@@ -54,6 +56,15 @@ class TextEnv:
             listed.append(self)
 
     @property
+    def parser(self) -> ToolCallParser:
+        """Reads the calls out of a reply.
+
+        Raises:
+            PluginError: it is not installed.
+        """
+        return load_parser(self.row.parser or PARSER)
+
+    @property
     def result(self) -> Result | None:
         """The rollout so far, `None` before `init`."""
         return None if self._episode is None else self._episode.result
@@ -87,7 +98,7 @@ class TextEnv:
         """See `init`."""
         if self._closed or self._episode is not None:
             raise EpisodeFailed(Failure("aborted", "an environment plays one episode; make another for the next"))
-        parser = load_parser(self.row.parser)
+        parser = self.parser
         first = with_tools(prompt, () if self._native else self.row.tools, parser)
         self._episode = Episode(self.row, first, parser)
         await self._episode.start()
@@ -152,14 +163,3 @@ class TextEnv:
                 if isinstance(value, (int, float)):
                     found.setdefault(key, []).append(float(value))
         return {key: sum(values) / len(values) for key, values in found.items()}
-
-
-def load_parser(name: str) -> ToolCallParser:
-    """A parser by its name.
-
-    Raises:
-        PluginError: none is installed under it.
-    """
-    from agent_env.registry import default_registry
-
-    return cast("ToolCallParser", default_registry().load("parser", name)())

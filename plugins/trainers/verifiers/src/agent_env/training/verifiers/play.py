@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import UsageError
+from agent_env.rollout.fields import Fields
 from agent_env.rollout.loop import Settings
 from agent_env.rollout.opening import Target
+from agent_env.rollout.parsers import load_parser
 from agent_env.training.verifiers.episode import Episode
 
 if TYPE_CHECKING:
@@ -22,15 +22,8 @@ def read_token(token_var: str | None) -> str | None:
     Raises:
         UsageError: it is not set.
     """
-    if token_var is None:
-        return None
-    token = os.environ.get(token_var)
-    if not token:
-        raise UsageError(
-            f"the server's token is asked for in the environment variable {token_var}, which is not set where the "
-            "rollouts run: set it for the environment server's workers too"
-        )
-    return token
+    fields = Fields({"token_var": token_var}, owner="the taskset")
+    return fields.token("the rollouts run", "the environment server's workers too")
 
 
 def episode_of(row: Mapping[str, Any]) -> Episode:
@@ -52,11 +45,7 @@ def episode_of(row: Mapping[str, Any]) -> Episode:
 
 def parser_of(name: str | None) -> ToolCallParser | None:
     """The parser plugin of that name."""
-    if name is None:
-        return None
-    from agent_env.registry import default_registry
-
-    return cast("ToolCallParser", default_registry().load("parser", name)())
+    return None if name is None else load_parser(name)
 
 
 def messages_of(prompt: str, system_prompt: str | None) -> list[dict[str, Any]]:

@@ -2,66 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import EpisodeFailed, UsageError
-from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
+from agent_env.errors import EpisodeFailed
+from agent_env.plugin.trainer import RehearsalSample
 from agent_env.rollout.chat import ChatModel
-from agent_env.rollout.rows import write_row_files
+from agent_env.rollout.rehearsal import play_groups, read_written_rows
 from agent_env.training.verifiers.play import episode_of, messages_of, parser_of
 from agent_env.training.verifiers.rows import VerifiersRow
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_env.plugin.trainer import RehearsalPlan
     from agent_env.rollout.model import Model, Reply
+    from agent_env.rollout.rehearsal import Emit
     from agent_env.rollout.result import Result
 
-    Events = asyncio.Queue[RehearsalSample | RehearsalGroup | None]
 
-
-async def read_rows(plan: RehearsalPlan) -> list[dict[str, Any]]:
-    """The plan's rows, really written and read again.
-
-    Raises:
-        UsageError: there is no such split.
-    """
-    with tempfile.TemporaryDirectory(prefix="agentenv-rehearse-") as folder:
-        row = VerifiersRow(plan.url, plan.rows)
-        files = await write_row_files(plan.url, Path(folder), plan.rows, row, only={plan.split: plan.groups})
-        if not files:
-            raise UsageError(f"the server has no split {plan.split!r}")
-        text = await asyncio.to_thread(files[0].read_text, encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
-async def play_groups(plan: RehearsalPlan, rows: list[dict[str, Any]], events: Events) -> None:
-    """Play every group."""
+async def play(plan: RehearsalPlan, emit: Emit) -> None:
+    """Play every group of the plan."""
     from agent_env.testing.standin import StandInModel
 
-    limit = asyncio.Semaphore(plan.concurrency or max(1, len(rows) * plan.samples))
+    rows = await read_written_rows(plan, VerifiersRow(plan.url, plan.rows))
     async with StandInModel(plan.reply) as model:
+        await play_groups(plan, rows, lambda row: _play(row, model.url), emit, kept=_kept)
 
-        async def one(row: dict[str, Any]) -> RehearsalSample:
-            async with limit:
-                sample = await _play(row, model.url)
-            events.put_nowait(sample)
-            return sample
 
-        async def group(row: dict[str, Any]) -> None:
-            async with asyncio.TaskGroup() as tasks:
-                started = [tasks.create_task(one(row)) for _ in range(plan.samples)]
-            samples = tuple(task.result() for task in started)
-            kept = any(sample.failure is None for sample in samples)  # the survivors of a group are trained on
-            events.put_nowait(RehearsalGroup(row["id"], kept, samples))
-
-        async with asyncio.TaskGroup() as tasks:
-            for row in rows:
-                tasks.create_task(group(row))
+def _kept(samples: Sequence[RehearsalSample]) -> bool:
+    return any(sample.failure is None for sample in samples)  # the survivors of a group are trained on
 
 
 async def _play(row: dict[str, Any], url: str) -> RehearsalSample:

@@ -7,13 +7,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_env.errors import UsageError
 from agent_env.plugin.trainer import TrainerAdapter
+from agent_env.rollout.rehearsal import rehearse
 from agent_env.rollout.rows import write_row_files
 from agent_env.training.verl.rows import VerlRow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from agent_env.plugin.trainer import RehearsalGroup, RehearsalPlan, RehearsalSample, RowSettings
 
@@ -28,24 +28,11 @@ class VerlAdapter(TrainerAdapter):
     ) -> Sequence[Path]:
         return await write_parquet_rows(url, out, settings, progress=progress)
 
-    async def rehearse(self, plan: RehearsalPlan) -> AsyncGenerator[RehearsalSample | RehearsalGroup]:
+    def rehearse(self, plan: RehearsalPlan) -> AsyncIterator[RehearsalSample | RehearsalGroup]:
         """See `TrainerAdapter.rehearse`."""
-        from agent_env.training.verl.rehearsal import play_groups, read_rows
+        from agent_env.training.verl.rehearsal import play
 
-        if plan.session is not None:
-            raise UsageError(f"verl has one kind of session, got {plan.session!r}")
-        rows = await read_rows(plan)
-        events: asyncio.Queue[RehearsalSample | RehearsalGroup | None] = asyncio.Queue()
-        work = asyncio.get_running_loop().create_task(play_groups(plan, rows, events))
-        work.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-        finally:
-            work.cancel()
-            await asyncio.wait({work})
-        if not work.cancelled():
-            work.result()
+        return rehearse(plan, "verl", play)
 
 
 async def write_parquet_rows(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from agent_env.rollout.loop import Rollout, Settings
-from agent_env.rollout.opening import Target
+from agent_env.rollout.loop import Rollout
 from agent_env.rollout.session import connect as connect_openenv
 from agent_env.rollout.supervise import Supervisor
 from agent_env.training.verl.turns import TokenModel
 
 if TYPE_CHECKING:
-    from agent_env.plugin.parser import ToolCallParser
     from agent_env.rollout.result import Result
+    from agent_env.rollout.row import EpisodeRow
     from agent_env.rollout.session import Connect
     from agent_env.training.verl.engine import Engine
-    from agent_env.training.verl.row import Row
 
 _log = logging.getLogger(__name__)
 _supervisor = Supervisor()
@@ -24,7 +22,7 @@ _said: set[str] = set()
 
 
 async def play(
-    row: Row,
+    row: EpisodeRow,
     engine: Engine,
     *,
     room: int,
@@ -47,22 +45,17 @@ async def play(
         PluginError: the row's parser is not installed.
         asyncio.CancelledError: the caller was cancelled; the episode is torn down by then.
     """
-    parser = None if row.parser is None else load_parser(row.parser)
+    parser = row.load_parser()
     prompt = [dict(message) for message in row.prompt]
     tools = [dict(tool) for tool in row.tools]
     model = TokenModel(engine, room, max_model_len=max_model_len, parser=parser)
     await model.begin(prompt, tools)
     rollout = Rollout(
-        Target(row.url, row.split, row.index, seed=row.seed, token=row.token),
+        row.target,
         prompt,
         tools,
         model,
-        Settings(
-            max_turns=min(row.max_turns, max_turns or row.max_turns),
-            tool_timeout=row.tool_timeout,
-            reset_timeout=row.reset_timeout,
-            model_timeout=row.model_timeout,
-        ),
+        row.settings(most_turns=max_turns),
         parser=parser,
         connect=connect,
     )
@@ -73,14 +66,3 @@ async def play(
             _said.add(kind)
             _log.warning("rollout of %s: %s", row.task_id, warning)
     return result, model
-
-
-def load_parser(name: str) -> ToolCallParser:
-    """One of our parsers by its name.
-
-    Raises:
-        PluginError: none is installed under it.
-    """
-    from agent_env.registry import default_registry
-
-    return cast("ToolCallParser", default_registry().load("parser", name)())

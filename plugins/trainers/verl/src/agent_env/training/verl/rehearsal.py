@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import EpisodeFailed, UsageError
-from agent_env.plugin.trainer import RehearsalGroup, RehearsalSample
+from agent_env.plugin.trainer import RehearsalSample
+from agent_env.rollout.rehearsal import only_file, play_groups
 from agent_env.testing.standin.replies import engine_message
 from agent_env.testing.standin.tokens import completion_tokens, prompt_tokens
 from agent_env.training.verl.adapter import write_parquet_rows
 from agent_env.training.verl.engine import Tokens
 from agent_env.training.verl.failures import is_scored
 from agent_env.training.verl.parquet import read_parquet
-from agent_env.training.verl.play import load_parser, play
+from agent_env.training.verl.play import play as play_row
 from agent_env.training.verl.row import read_row
 
 if TYPE_CHECKING:
@@ -26,56 +27,33 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.parser import ToolCallParser
     from agent_env.plugin.trainer import RehearsalPlan
+    from agent_env.rollout.rehearsal import Emit
+    from agent_env.rollout.row import EpisodeRow
     from agent_env.training.verl.engine import Sampled
-    from agent_env.training.verl.row import Row
 
-    Events = asyncio.Queue[RehearsalSample | RehearsalGroup | None]
     Policy = Callable[[list[dict[str, Any]], list[dict[str, Any]]], dict[str, Any]]
 
 _ROOM = 10_000_000
 """The stand-in has no limits: its tokens are bytes."""
 
 
-async def read_rows(plan: RehearsalPlan) -> list[Row]:
-    """The plan's rows, really written and read again.
-
-    Raises:
-        UsageError: there is no such split.
-    """
+async def play(plan: RehearsalPlan, emit: Emit) -> None:
+    """Play every group of the plan."""
     with tempfile.TemporaryDirectory(prefix="agentenv-rehearse-") as folder:
         files = await write_parquet_rows(plan.url, Path(folder), plan.rows, only={plan.split: plan.groups})
-        if not files:
-            raise UsageError(f"the server has no split {plan.split!r}")
-        rows = await asyncio.to_thread(read_parquet, files[0])
-    return [read_row(row, prompt_key="prompt") for row in rows]
+        written = await asyncio.to_thread(read_parquet, only_file(plan, files))
+    rows = [read_row(row, prompt_key="prompt") for row in written]
+    await play_groups(plan, rows, lambda row: _play(row, plan.reply), emit, kept=_kept)
 
 
-async def play_groups(plan: RehearsalPlan, rows: list[Row], events: Events) -> None:
-    """Play every group."""
-    limit = asyncio.Semaphore(plan.concurrency or max(1, len(rows) * plan.samples))
-
-    async def one(row: Row) -> RehearsalSample:
-        async with limit:
-            sample = await _play(row, plan.reply)
-        events.put_nowait(sample)
-        return sample
-
-    async def group(row: Row) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(one(row)) for _ in range(plan.samples)]
-        samples = tuple(task.result() for task in started)
-        kept = any(sample.failure is None for sample in samples)  # verl's sync trainer keeps the survivors
-        events.put_nowait(RehearsalGroup(row.task_id, kept, samples))
-
-    async with asyncio.TaskGroup() as tasks:
-        for row in rows:
-            tasks.create_task(group(row))
+def _kept(samples: Sequence[RehearsalSample]) -> bool:
+    return any(sample.failure is None for sample in samples)  # verl's sync trainer keeps the survivors
 
 
-async def _play(row: Row, reply: Policy) -> RehearsalSample:
+async def _play(row: EpisodeRow, reply: Policy) -> RehearsalSample:
     began = time.perf_counter()
-    engine = StandInEngine(reply, None if row.parser is None else load_parser(row.parser))
-    result, model = await play(row, engine, room=_ROOM)
+    engine = StandInEngine(reply, row.load_parser())
+    result, model = await play_row(row, engine, room=_ROOM)
     trained = sum(model.tokens.mask)
     try:
         is_scored(result, trained, f"rollout of {row.task_id!r}", "raise")

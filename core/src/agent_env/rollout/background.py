@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+import weakref
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from concurrent.futures import Future
 
 T = TypeVar("T")
-_STOP_TIMEOUT = 20.0
+THREAD: Final = "agentenv-episodes"
+"""Name of the thread."""
+_STOP_TIMEOUT = 15.0
+
+
+class Closing(Protocol):
+    """Something open; closing it again does nothing."""
+
+    async def close(self) -> None: ...
 
 
 class Background:
@@ -21,7 +31,9 @@ class Background:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="agentenv-skyrl", daemon=True)
+        self.closing: weakref.WeakSet[Closing] = weakref.WeakSet()
+        """What is closed before the loop ends."""
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -45,10 +57,17 @@ class Background:
         return await asyncio.wrap_future(self.submit(work))
 
     def stop(self) -> None:
-        """End every task, which closes its episode, and the thread. Idempotent."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_TIMEOUT)
+        """Close what is open, end every task and the thread. Idempotent."""
+        if self._loop.is_closed() or not self._thread.is_alive():
+            return
+        with contextlib.suppress(Exception):
+            self.submit(self._finish()).result(_STOP_TIMEOUT)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_TIMEOUT)
+
+    async def _finish(self) -> None:
+        async with asyncio.timeout(_STOP_TIMEOUT - 1):
+            await asyncio.gather(*(item.close() for item in list(self.closing)), return_exceptions=True)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
