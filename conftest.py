@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,6 +23,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # readline, which pytest loads, writes the terminal's size into the environment of every process that is started later.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
+
+# How long an example takes says nothing on a machine that does other things too.
+settings.register_profile("beside", settings.default, deadline=None)
+settings.load_profile("beside")
 
 
 def pytest_configure(config: pytest.Config) -> None:

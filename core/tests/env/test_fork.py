@@ -28,6 +28,8 @@ _ZYGOTE = """
     sys.modules["author"] = module
     spec.loader.exec_module(module)
     env = find_env(module)
+    # Parent and child share the pipe: a line has to be one write, which print's is not where output is unbuffered.
+    say = lambda what: os.write(1, f"{what}\\n".encode())
     assert threading.active_count() == 1
     for line in sys.stdin:
         path, given = json.loads(line)
@@ -37,10 +39,10 @@ _ZYGOTE = """
                 if given:
                     serve_instance(env(), sock=listen_uds(path))
                 else:
-                    serve_instance(env(), uds=path, ready=lambda: print("ready", flush=True))
+                    serve_instance(env(), uds=path, ready=lambda: say("ready"))
             finally:
                 os._exit(0)
-        print(pid, flush=True)
+        say(pid)
 """
 
 
