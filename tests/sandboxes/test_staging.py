@@ -15,7 +15,6 @@ from agent_env.registry import default_registry
 from agent_env.testing.sandbox_env import DOCKERFILE, write_env
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.sandboxes.conftest import Place
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A temp directory of this test's own."""
     folder = tmp_path / "temp"
     folder.mkdir()

@@ -47,3 +47,14 @@ class Tasks:
         if left:
             await asyncio.wait(left)
         return len(left)
+
+
+def looked_at(task: asyncio.Future[T]) -> asyncio.Future[T]:
+    """The same; when all who waited for it were cancelled, its error is not reported as one that nobody asked for."""
+    task.add_done_callback(_look)
+    return task
+
+
+def _look(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError
 from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.tasks import looked_at
 from agent_env.sandboxes.e2b import inline
 from agent_env.sandboxes.e2b.failures import to_error
 from agent_env.sandboxes.e2b.sdk import sdk, text_of
@@ -67,7 +68,7 @@ class Build:
         Raises:
             BuildFailed: with the end of the log; other SandboxErrors.
         """
-        work = asyncio.ensure_future(asyncio.to_thread(self._thread, timeout))
+        work = looked_at(asyncio.ensure_future(asyncio.to_thread(self._thread, timeout)))
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -76,8 +77,6 @@ class Build:
                 with contextlib.suppress(RuntimeError):
                     inner[0].call_soon_threadsafe(inner[1].cancel)
             await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()
             raise
 
     # -- in the thread ------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxError, SandboxTimeout
 from agent_env.plugin.sandbox import ExecResult
+from agent_env.plugin.tasks import looked_at
 from agent_env.sandboxes.e2b import scripts
-from agent_env.sandboxes.e2b.failures import to_error
+from agent_env.sandboxes.e2b.failures import heedful, to_error
 from agent_env.sandboxes.e2b.sdk import sdk
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _KILL_TIMEOUT = 20.0
 _START_TIMEOUT = 30.0
 _GRACE = 5.0
+_NO_WAIT_FOR = 0
+"""Given a time for the start of a command, the SDK forgets the error of one that is cancelled, and asyncio logs it."""
 
 
 class Output:
@@ -103,16 +106,18 @@ async def run(
             await box.files.write(file, stdin)
         script = scripts.command(argv, cwd=cwd, env=env, nonce=nonce, stdin=file)
         deadline = loop.time() + timeout
-        handle = await box.commands.run(
+        starting = box.commands.run(
             script,
             background=True,
             on_stdout=out.take,
             on_stderr=err.take,
             # The service's own deadline comes after ours: it would cut the connection and leave the command running.
             timeout=timeout + _GRACE + _KILL_TIMEOUT,
-            request_timeout=min(timeout + _GRACE, _START_TIMEOUT),
+            request_timeout=_NO_WAIT_FOR,
             **_streaming(box),
         )
+        async with asyncio.timeout(min(timeout + _GRACE, _START_TIMEOUT)):
+            handle = await heedful(starting)
         ended = await _wait(handle, out, err, deadline - loop.time())
         if not ended:
             raise SandboxTimeout(
@@ -174,7 +179,7 @@ async def _wait(handle: Any, out: Output, err: Output, timeout: float) -> bool:
         await err.ended.wait()
 
     seen = asyncio.ensure_future(marks())
-    whole = asyncio.ensure_future(handle.wait())
+    whole = looked_at(asyncio.ensure_future(handle.wait()))
     try:
         done, _ = await asyncio.wait([seen, whole], timeout=max(timeout, 0.0), return_when=asyncio.FIRST_COMPLETED)
         if whole in done:
@@ -194,12 +199,10 @@ async def _wait(handle: Any, out: Output, err: Output, timeout: float) -> bool:
         for task in (seen, whole):
             task.cancel()
         await asyncio.wait([seen, whole])
-        if not whole.cancelled():
-            whole.exception()
 
 
 async def _kill(box: SdkSandbox, nonce: str) -> None:
-    await box.commands.run(scripts.kill(nonce), user="root", timeout=_KILL_TIMEOUT)
+    await box.commands.run(scripts.kill(nonce), user="root", timeout=_KILL_TIMEOUT, request_timeout=_NO_WAIT_FOR)
 
 
 async def shell(
@@ -214,7 +217,10 @@ async def shell(
 ) -> tuple[int, str, str]:
     """Run a short script of ours; its exit code and outputs."""
     try:
-        done = await box.commands.run(script, user=user, envs=dict(env or {}), timeout=timeout)
+        running = box.commands.run(
+            script, user=user, envs=dict(env or {}), timeout=timeout, request_timeout=_NO_WAIT_FOR
+        )
+        done = await heedful(running)
     except Exception as error:
         if isinstance(error, sdk().e2b.CommandExitException):
             exited: Any = error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent_env.errors import (
     BuildFailed,
@@ -21,7 +22,11 @@ from agent_env.errors import (
 from agent_env.sandboxes.e2b.sdk import sdk, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from agent_env.sandboxes.e2b.service import Service
+
+T = TypeVar("T")
 
 _QUOTA = ("maximum number of", "concurrent", "quota", "sandbox limit", "limit of sandboxes")
 
@@ -76,6 +81,17 @@ def _by_status(error: Exception, text: str, service: Service, sandbox_id: str | 
     if isinstance(status, int) and status >= 500:
         return SandboxUnavailable(text, provider=name, sandbox_id=sandbox_id)
     return CreateFailed(text, provider=name, sandbox_id=sandbox_id)
+
+
+async def heedful(call: Awaitable[T]) -> T:
+    """The result of a call of the SDK, which takes a cancel for an error of its own: it is one all the same."""
+    try:
+        return await call
+    except Exception as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError from error
+        raise
 
 
 def retry_after(error: BaseException) -> float | None:

@@ -12,6 +12,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxError
+from agent_env.plugin.tasks import looked_at
 from agent_env.sandboxes.e2b import scripts
 from agent_env.sandboxes.e2b.execs import shell
 from agent_env.sandboxes.e2b.failures import is_sdk_error, to_error
@@ -123,9 +124,8 @@ async def download(box: SdkSandbox, service: Service, remote: str, local: Path) 
             else:
                 await asyncio.to_thread(_unpack_file, packed, local, remote)
     finally:
-        await asyncio.shield(
-            asyncio.ensure_future(shell(box, service, f"rm -f {archive}", doing=doing, user="root", timeout=20.0))
-        )
+        removing = shell(box, service, f"rm -f {archive}", doing=doing, user="root", timeout=20.0)
+        await asyncio.shield(looked_at(asyncio.ensure_future(removing)))
 
 
 async def owner_ids(box: SdkSandbox, service: Service) -> tuple[int, int]:

@@ -152,4 +152,6 @@ class StandIn:
         if answer is not None:
             await answer(scope, receive, send)
         else:
+            if fault is not None and fault.kind == "slow":
+                await asyncio.sleep(fault.seconds)
             await self._commands(scope, receive, send)
