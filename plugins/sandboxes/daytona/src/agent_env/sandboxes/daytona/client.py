@@ -61,7 +61,7 @@ class Api:
         """Make the client.
 
         Raises:
-            SandboxAuthFailed: there is no key; SandboxUnavailable: the SDK is not installed.
+            SandboxAuthFailed: there is no key; PluginLoadError: the SDK is missing, too old or broken.
         """
         async with self._opening:
             if self._client is not None:

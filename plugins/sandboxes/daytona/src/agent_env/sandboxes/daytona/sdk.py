@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_env.errors import SandboxUnavailable
+from agent_env.plugin.sdks import import_sdk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -13,21 +13,14 @@ if TYPE_CHECKING:
 NAME = "daytona"
 
 
+@functools.cache
 def load() -> Any:
     """The module ``daytona``; importing it takes a second or two, so call it off the event loop.
 
     Raises:
-        SandboxUnavailable: it is not installed.
+        PluginLoadError: it is missing, too old or broken; the message has the command that mends it.
     """
-    try:
-        return importlib.import_module("daytona")
-    except ModuleNotFoundError as error:
-        raise SandboxUnavailable(
-            f"the daytona sandbox needs the package {error.name!r}, which is not there; install it with: "
-            "pip install agentenv-sandbox-daytona",
-            provider=NAME,
-            retryable=False,
-        ) from error
+    return import_sdk("daytona", plugin="agentenv-sandbox-daytona", at_least="0.226.1")[0]
 
 
 class ExecuteResponse(Protocol):

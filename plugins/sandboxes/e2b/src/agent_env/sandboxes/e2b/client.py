@@ -84,7 +84,7 @@ class Client:
         """What the service says of a sandbox; `None` when there is none of ours."""
         if not _ID.fullmatch(sandbox_id):
             return None
-        await loaded()
+        await loaded(self.service.oldest_sdk)
         try:
             found: SdkInfo = await sdk().e2b.AsyncSandbox.get_info(sandbox_id, **self.params)
         except Exception as error:
@@ -117,7 +117,7 @@ class Client:
 
     async def list(self, metadata: Mapping[str, str]) -> AsyncIterator[Found]:
         """Sandboxes of ours that carry this metadata."""
-        await loaded()
+        await loaded(self.service.oldest_sdk)
         try:
             query = sdk().e2b.SandboxQuery(metadata=dict(metadata))
             pages = sdk().e2b.AsyncSandbox.list(query=query, limit=_PAGE, **self.params)
@@ -132,7 +132,7 @@ class Client:
 
     async def template_ready(self, name: str) -> bool:
         """Whether a template of ours is there and its build went well."""
-        it = await loaded()
+        it = await loaded(self.service.oldest_sdk)
         # Asked without the SDK's models: self-hosted servers leave out fields that those insist on.
         http: httpx.AsyncClient = it.api_client.get_api_client(
             it.config.ConnectionConfig(**self.params)

@@ -91,7 +91,7 @@ class E2BProviderBase(SandboxProvider):
         return SandboxUnavailable(f"the {self.name} provider is closed", provider=self.name, retryable=False)
 
     async def _start(self) -> None:
-        await loaded()
+        await loaded(self.service.oldest_sdk)
         await self.reap()  # a wrong key is found here, too
         if self._http is None:
             self._http = httpx.AsyncClient(follow_redirects=False)

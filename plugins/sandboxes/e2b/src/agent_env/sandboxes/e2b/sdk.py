@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_env.errors import PluginLoadError
+from agent_env.plugin.sdks import import_sdk
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+OLDEST = "2.49"
+"""The last that older self-hosted servers understand."""
 
 
 class SdkInfo(Protocol):
@@ -43,17 +46,16 @@ class Sdk:
     """The SDK's modules."""
 
     def __init__(self) -> None:
-        try:
-            self.e2b: Any = importlib.import_module("e2b")
-            self.errors: Any = importlib.import_module("e2b.exceptions")
-            self.api_client: Any = importlib.import_module("e2b.api.client_async")
-            self.api: Any = importlib.import_module("e2b.api")
-            self.config: Any = importlib.import_module("e2b.connection_config")
-            self.httpx: Any = importlib.import_module("httpx")
-        except ImportError as error:
-            raise PluginLoadError(
-                f"the E2B SDK cannot be imported ({error}); install it with: pip install agentenv-sandbox-e2b"
-            ) from error
+        modules = ("e2b", "e2b.exceptions", "e2b.api.client_async", "e2b.api", "e2b.connection_config", "httpx")
+        self.e2b: Any
+        self.errors: Any
+        self.api_client: Any
+        self.api: Any
+        self.config: Any
+        self.httpx: Any
+        self.e2b, self.errors, self.api_client, self.api, self.config, self.httpx = import_sdk(
+            "e2b", *modules, plugin="agentenv-sandbox-e2b", at_least=OLDEST
+        )
 
 
 @functools.cache
@@ -61,14 +63,25 @@ def sdk() -> Sdk:
     """The SDK.
 
     Raises:
-        PluginLoadError: it is not installed; the message has the command that installs it.
+        PluginLoadError: it is missing, too old or broken; the message has the command that mends it.
     """
     return Sdk()
 
 
-async def loaded() -> Sdk:
-    """The SDK, imported off the event loop: that takes a third of a second."""
-    return await asyncio.to_thread(sdk)
+async def loaded(at_least: str) -> Sdk:
+    """The SDK, imported off the event loop: that takes a third of a second.
+
+    Raises:
+        PluginLoadError: as `sdk`; also when it is older than ``at_least``, which a service may ask for.
+    """
+    return await asyncio.to_thread(_loaded, at_least)
+
+
+@functools.cache
+def _loaded(at_least: str) -> Sdk:
+    it = sdk()
+    import_sdk("e2b", plugin="agentenv-sandbox-e2b", at_least=at_least)
+    return it
 
 
 def text_of(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxAuthFailed, UsageError
 from agent_env.plugin.sandbox import Endpoint
+from agent_env.sandboxes.e2b.sdk import OLDEST
 
 if TYPE_CHECKING:
     from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions
@@ -30,6 +31,7 @@ class Service:
         api_url: address of the API, or `None` = under the domain.
         sandbox_url: address of all sandboxes, told apart by headers, or `None` = each has its own under the domain.
         idempotent: a create that is sent twice with one key makes one sandbox.
+        oldest_sdk: the oldest version of the SDK that will do.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Service:
     api_url: str | None = None
     sandbox_url: str | None = None
     idempotent: bool = True
+    oldest_sdk: str = "2.63"
 
     def params(self, request_timeout: float) -> dict[str, Any]:
         """The SDK's connection options."""
@@ -112,6 +115,7 @@ def aenv_service(options: AenvOptions) -> Service:
         api_url=url.rstrip("/"),
         sandbox_url=options.sandbox_url or os.environ.get("E2B_SANDBOX_URL") or url,
         idempotent=False,
+        oldest_sdk=OLDEST,
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_env.errors import PluginLoadError
+from agent_env.plugin.sdks import import_sdk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,14 +70,12 @@ class Sdk:
     """The SDK's modules."""
 
     def __init__(self) -> None:
-        try:
-            self.modal: Any = importlib.import_module("modal")
-            self.errors: Any = importlib.import_module("modal.exception")
-            self.config: Any = importlib.import_module("modal.config").config
-        except ImportError as error:
-            raise PluginLoadError(
-                f"the Modal SDK cannot be imported ({error}); install it with: pip install agentenv-sandbox-modal"
-            ) from error
+        self.modal: Any
+        self.errors: Any
+        self.modal, self.errors, config = import_sdk(
+            "modal", "modal", "modal.exception", "modal.config", plugin="agentenv-sandbox-modal", at_least="1.6.4"
+        )
+        self.config: Any = config.config
 
 
 @functools.cache
@@ -86,6 +83,6 @@ def sdk() -> Sdk:
     """The SDK.
 
     Raises:
-        PluginLoadError: it is not installed; the message has the command that installs it.
+        PluginLoadError: it is missing, too old or broken; the message has the command that mends it.
     """
     return Sdk()
