@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from agent_env.plugin.sandbox import BuildContext
+from agent_env.sandboxes.process import cgroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -208,3 +209,36 @@ def run_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]
     for process in started:
         process.kill()
         process.communicate()
+
+
+class Cells:
+    """The cgroups that tests of this process make."""
+
+    def __init__(self) -> None:
+        self.here = cgroups.look()
+        self._before = set(self._all())
+
+    def _all(self) -> list[Path]:
+        found = [path for one in self.here.hierarchies for path in Path(one.home).rglob("agentenv-*") if path.is_dir()]
+        return [path for path in found if path.name != cgroups.LEAF]
+
+    def left(self) -> list[Path]:
+        """Folders of server runs."""
+        return [path for path in self._all() if path not in self._before]
+
+    def boxes(self) -> list[Path]:
+        """Folders that hold the processes of sandboxes."""
+        return [path for run in self.left() for path in run.glob("*/box")]
+
+
+@pytest.fixture
+def cells() -> Iterator[Cells]:
+    """Skips a test where not all limits can be kept; fails one that leaves a cgroup."""
+    watch = Cells()
+    if watch.here.why_not:
+        pytest.skip(f"limits cannot be kept here: {watch.here.why_not}")
+    yield watch
+    deadline = time.monotonic() + 20
+    while watch.left() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert watch.left() == []

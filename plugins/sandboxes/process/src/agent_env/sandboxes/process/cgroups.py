@@ -125,7 +125,7 @@ def _plain(text: str) -> str:
 def _folder(mount: _Mount, path: str) -> str | None:
     """Where a mount shows a cgroup."""
     root = mount.root.rstrip("/")
-    if path != mount.root and not path.startswith(root + "/"):
+    if (path != mount.root and not path.startswith(root + "/")) or ".." in path.split("/"):
         return None
     return (mount.point + path[len(root) :]).rstrip("/")
 

@@ -22,11 +22,13 @@ class Limits:
         cpu: CPUs.
         memory_mb: memory in MiB, no swap beside it.
         pids: processes and threads.
+        beside: processes of the sandbox's own that ``pids`` does not count.
     """
 
     cpu: float | None = None
     memory_mb: int | None = None
     pids: int | None = None
+    beside: int = 0
 
     def __bool__(self) -> bool:
         return not self.cpu is self.memory_mb is self.pids is None
@@ -54,7 +56,7 @@ class Limits:
             else:
                 found += [("memory.limit_in_bytes", size, False), ("memory.memsw.limit_in_bytes", size, True)]
         if self.pids is not None and "pids" in controllers:
-            found.append(("pids.max", str(self.pids), False))
+            found.append(("pids.max", str(self.pids + self.beside), False))
         if self.cpu is not None and "cpu" in controllers:
             quota = round(self.cpu * _PERIOD_US)
             if version == 2:

@@ -207,9 +207,7 @@ class Planner:
     def cell_limits(self, spec: SandboxSpec, *, forked: bool) -> Limits:
         """What the processes of a spec are held to; bubblewrap's own two are not counted as the env's."""
         found = limits.of(spec.resources, self._options)
-        if found.pids is not None and self.bubblewrap is not None and not forked:
-            found = replace(found, pids=found.pids + _BUBBLEWRAPS)
-        return found
+        return replace(found, beside=_BUBBLEWRAPS) if self.bubblewrap is not None and not forked else found
 
     def code_limits(self) -> Limits:
         """What verifiers are held to: they ask for nothing themselves."""

@@ -181,6 +181,8 @@ async def _late(
             sandbox_id=held.id,
         )
     answer = f"it answers {spec.health} with HTTP {status}" if status is not None else "it does not answer"
+    if held.cell is not None and (why := held.cell.hint()):
+        answer += f" ({why})"
     return SandboxNotReady(
         f"{spec.label}: the server is not ready after {spec.startup_timeout:g} s: {answer}; "
         f"its output: {tail.strip() or '(none)'}",

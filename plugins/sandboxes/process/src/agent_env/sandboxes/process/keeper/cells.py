@@ -21,7 +21,8 @@ BOX = "box"
 RECORD = "cgroups.json"
 """File of a server run that names its folders in the cgroup file systems, written before they are made."""
 
-_PAUSE_S = 0.002
+_PAUSE_S = 0.001
+_MOST_PAUSE_S = 0.05
 
 
 def enter(files: Iterable[int | str]) -> None:
@@ -81,14 +82,16 @@ def _write(path: str, data: bytes) -> bool:
 def remove(folders: Sequence[str], seconds: float) -> bool:
     """Kill what is in cells and remove them; a busy one is tried again for so long. Whether all are gone."""
     deadline = time.monotonic() + seconds
+    pause = _PAUSE_S
     while True:
         left = [folder for folder in folders if not _removed(folder)]
         if not left:
             return True
         if time.monotonic() >= deadline:
             return False
-        if kill(left):
-            time.sleep(_PAUSE_S)  # the dying are not waited for yet
+        kill(left)
+        time.sleep(pause)  # the dying take their time
+        pause = min(2 * pause, _MOST_PAUSE_S)
 
 
 def _removed(folder: str) -> bool:
