@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent_env.errors import SessionLost
 from agent_env.openenv.client import BundleClient, Session
 
 if TYPE_CHECKING:
@@ -72,6 +73,61 @@ async def hold(url: str, number: int, opened: asyncio.Event) -> None:
         await session.call_tool("read_day", {}, timeout=300.0)
         opened.set()
         await asyncio.Event().wait()
+
+
+def slow_answers(place: Place, seconds: float) -> None:
+    """Creates are done at once and answered so much later; 0 = as usual."""
+    faults: Any = place.service.faults
+    if place.name == "modal":
+        faults.slow_reply_s = seconds
+    elif place.name == "daytona":
+        faults.slow_create = seconds
+    else:
+        from agent_env.sandboxes.e2b.testing.faults import Fault
+
+        faults.waiting.clear()
+        if seconds:
+            faults.add(Fault("create", "slow_after", seconds=seconds, times=1000))
+
+
+@pytest.mark.parametrize("name", ["e2b", "modal", "daytona"])
+def test_killed_between_a_create_and_its_answer(
+    name: str, places: Callable[[str], Place], serve: Callable[[Place], tuple[subprocess.Popen[bytes], str]]
+) -> None:
+    """The caller may try again, and the next server ends what nobody ever heard of."""
+    cloud = places(name)
+
+    async def play() -> None:
+        process, url = serve(cloud)
+        await answers(url, process)
+        slow_answers(cloud, 20.0)
+        async with Session(url, wait=600.0) as session:
+            resetting = asyncio.create_task(session.reset(split="eval", index=0, timeout=600.0))
+            while not cloud.running():
+                await asyncio.sleep(0.02)
+                assert not resetting.done(), resetting.exception()
+            process.kill()
+            process.wait()
+            with pytest.raises(SessionLost) as lost:
+                await resetting
+            assert lost.value.retryable
+        assert len(cloud.running()) == 1, "it was made, and nobody was told"
+        slow_answers(cloud, 0.0)
+        process, url = serve(cloud)
+        await answers(url, process)
+        async with asyncio.timeout(60):
+            while cloud.running():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        async with Session(url, wait=600.0) as session:
+            await session.reset(split="eval", index=0, timeout=600.0)
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+    try:
+        asyncio.run(play())
+    finally:
+        slow_answers(cloud, 0.0)
+    assert cloud.running() == []
 
 
 @pytest.mark.parametrize("name", ["process", "e2b", "aenv", "modal", "daytona"])
