@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,14 @@ def run_real(venv: Path) -> Callable[..., str]:
     return run
 
 
-@pytest.fixture
-def serve_lamp() -> Generator[str]:
-    """The bundle ``lamp``, served by the command line; gives its address."""
-    command = [str(Path(sys.executable).parent / "agentenv"), "serve", str(HERE / "lamp")]
+@contextmanager
+def serving(bundle: Path, *, limit: int) -> Generator[str]:
+    """A bundle, served by the command line with ``limit`` episodes at most; gives its address."""
+    command = [str(Path(sys.executable).parent / "agentenv"), "serve", str(bundle)]
     with subprocess.Popen(
-        [*command, "--port", "0", "--max-concurrent-envs", "32"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [*command, "--port", "0", "--max-concurrent-envs", str(limit)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
     ) as server:
         assert server.stderr is not None
         try:
@@ -62,6 +65,12 @@ def serve_lamp() -> Generator[str]:
         finally:
             server.terminate()
             server.stderr.read()
+
+
+@pytest.fixture
+def serve() -> Callable[..., Any]:
+    """`serving`."""
+    return serving
 
 
 def _address(lines: Any) -> str:

@@ -25,7 +25,7 @@ from agent_env.training.trl.imports import third_party
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-torch, trl, lamp = map(third_party, ("torch", "trl", "train_lamp"))
+torch, trl, tiny = map(third_party, ("torch", "trl", "tiny"))
 DIE = '<tool_call>\n{"name": "die", "arguments": {}}\n</tool_call>'
 SCRIPTS = [[WORD, DIE, "no idea", WORD], ["well"], [DIE] * 4, ["well"] * 4]
 
@@ -84,11 +84,11 @@ def main(folder: Path) -> None:
     torch.manual_seed(0)
     with served(small_bundle(folder / "small", tasks=1)) as (url, deployer):
         spec = BundleSpec(url, tool_timeout=10, reset_timeout=30)
-        tokenizer = lamp.make_tokenizer(spec)
-        curve = lamp.Curve()
+        tokenizer = tiny.make_tokenizer(spec)
+        curve = tiny.Curve()
         seen: list[dict[str, Any]] = []
         trainer = trl.GRPOTrainer(
-            model=lamp.make_model(tokenizer),
+            model=tiny.make_model(tokenizer),
             args=trl.GRPOConfig(
                 output_dir=str(folder / "out"),
                 use_cpu=True,
