@@ -82,7 +82,10 @@ def env_folder(tmp_path: Path) -> EnvFolder:
 
 
 class Proxy:
-    """Stands before the engine's socket; what it does to the next creates is its `fault`."""
+    """Stands before the engine's socket; what it does to the next creates is its `fault`.
+
+    It listens on a unix socket, or on a TCP port of 127.0.0.1: then the engine seems to be on another machine.
+    """
 
     ANSWERS: ClassVar[dict[str, tuple[int, str]]] = {
         "auth": (401, "unauthorized: authentication required"),
@@ -90,15 +93,19 @@ class Proxy:
         "quota": (500, "write /var/lib/docker/tmp: no space left on device"),
     }
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str | None) -> None:
         self.fault: str | None = None
         self.creates = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread.start()
-        self._server = self._call(asyncio.start_unix_server(self._accepted, path))
+        if path is not None:
+            self._server = self._call(asyncio.start_unix_server(self._accepted, path))
+            self.host = f"unix://{path}"
+        else:
+            self._server = self._call(asyncio.start_server(self._accepted, "127.0.0.1", 0))
+            self.host = f"tcp://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
@@ -181,6 +188,15 @@ def proxy() -> Iterator[Proxy]:
 
 
 @pytest.fixture
+def over_tcp(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The engine's address when it is taken for one on another machine; it is this process's DOCKER_HOST then."""
+    one = Proxy(None)
+    monkeypatch.setenv("DOCKER_HOST", one.host)
+    yield one.host
+    one.close()
+
+
+@pytest.fixture
 def faulty(proxy: Proxy) -> Callable[[Fault], SandboxProvider]:
     """Makes a provider whose engine has this fault."""
 
@@ -188,6 +204,6 @@ def faulty(proxy: Proxy) -> Callable[[Fault], SandboxProvider]:
         if fault == "unavailable":
             return DockerProvider(host="unix:///there/is/no/docker.sock")
         proxy.fault = fault
-        return DockerProvider(host=f"unix://{proxy.path}")
+        return DockerProvider(host=proxy.host)
 
     return make

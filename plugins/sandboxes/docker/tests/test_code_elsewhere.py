@@ -155,7 +155,7 @@ class Machine:
         command = spec.command or ()
         env = {**os.environ, **spec.env, "AGENTENV_UDS": str(path)}
         self.process = await asyncio.create_subprocess_exec(sys.executable, *command[1:], env=env)
-        while await http_status(str(path), "/", timeout=5) != 200:
+        while await http_status(str(path), "/", timeout=5) != 200:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.02)
         return self
 
@@ -239,10 +239,8 @@ def test_each_verification_reaches_its_own_env_only(tmp_path: Path) -> None:
     async def play() -> None:
         one, two = Server("one"), Server("two")
         async with machine(tmp_path) as code, one.open() as first, two.open() as second:
-            results = await asyncio.gather(
-                code("others", first, str(tmp_path), "a", "b"), code("others", second, str(tmp_path), "b", "a")
-            )
-            assert results == [["", "one", "one"], ["", "two", "two"]]
+            both = [code("others", first, str(tmp_path), "a", "b"), code("others", second, str(tmp_path), "b", "a")]
+            assert await asyncio.gather(*both) == [["", "one", "one"], ["", "two", "two"]]
 
     asyncio.run(play())
 
@@ -277,7 +275,7 @@ def test_code_that_is_given_up_leaves_nothing(how: str, tmp_path: Path) -> None:
                     await task
             async with asyncio.timeout(20):
                 await server.let_go.wait()
-                while state(int(pid)) not in {"", "Z"}:
+                while state(int(pid)) not in {"", "Z"}:  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.02)
             assert await code("refused", there) in {"ConnectionRefusedError", "ConnectionResetError"}
 

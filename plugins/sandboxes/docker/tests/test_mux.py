@@ -1,4 +1,4 @@
-"""Streams side by side over one connection: whatever is cut where, each stream's bytes arrive, and no window is passed."""
+"""Streams side by side over one connection: wherever it is cut, every byte arrives and no window is passed."""
 
 from __future__ import annotations
 

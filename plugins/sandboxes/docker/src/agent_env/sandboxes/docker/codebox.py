@@ -62,7 +62,7 @@ class CodeBoxes:
                 return await self._run(await self._box(image, request.timeout), request, packed)
 
     async def _run(self, box: DockerSandbox, request: CodeRequest, packed: bytes) -> Any:
-        # Where the container has this machine's loopback, URLs on it lead there as they do here.
+        # Without this machine's loopback in the container, URLs on it lead here through the connection to the code.
         led = [] if self._provider.shares_loopback else reverse.origins(reach.named(request.args))
         about = {"size": len(packed), "timeout": request.timeout, "max_output": request.max_output, "ways": led}
         body = json.dumps(about).encode() + b"\n" + packed + request_json(request, "@FOLDER@/code")

@@ -77,7 +77,7 @@ class _Session:
             if kind == OPEN:
                 self._open(number_of, number(content))
                 continue
-            stream = self._streams.get(number_of)
+            stream = self._streams.pop(number_of, None) if kind == RESET else self._streams.get(number_of)
             if stream is None:
                 continue
             if kind == DATA:

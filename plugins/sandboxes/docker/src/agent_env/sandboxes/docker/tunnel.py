@@ -58,9 +58,14 @@ class Tunnel:
             os.unlink(self.path)  # noqa: PTH108
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()
+            return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="docker tunnel")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Also of a task that was cancelled before its first step.
+        task.add_done_callback(lambda _: writer.transport.abort())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sink = _Downwards(writer)
