@@ -146,8 +146,10 @@ def test_without_a_writable_cgroup_limits_are_refused_in_words(
             assert "-p Delegate=yes" in str(caught.value)
             assert "docker" in str(caught.value)
             await provider.create(SandboxSpec(image=HostImage(), serves=False))
+        strict = ProcessProvider(state_dir=state_dir, memory_mb=64)
         with pytest.raises(SandboxUnsupported, match=rf"(?s)for all sandboxes \(memory_mb\).*{words}"):
-            await ProcessProvider(state_dir=state_dir, memory_mb=64).start()
+            await strict.start()
+        await strict.close()
 
     asyncio.run(play())
 
