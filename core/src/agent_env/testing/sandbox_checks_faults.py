@@ -98,7 +98,7 @@ class FaultChecks(Checks):
 
     def test_too_many_requests(self) -> None:
         """They are waited out, or `RateLimited` and worth a retry."""
-        self._fault("rate_limit", retryable=True, may_work=True)
+        self._fault("rate_limit", retryable=True, may_work=True, timeout=15.0)
 
     def test_no_quota_left(self) -> None:
         """It is `QuotaExceeded`, and worth a retry."""
@@ -122,11 +122,12 @@ class FaultChecks(Checks):
 
         play(self.case, work)
 
-    def _fault(self, fault: Fault, *, retryable: bool, may_work: bool = False) -> None:
+    def _fault(self, fault: Fault, *, retryable: bool, may_work: bool = False, timeout: float | None = None) -> None:
         async def work(one: Play) -> None:
             async with _Faulty(self.case, fault) as provider:
                 try:
-                    async with asyncio.timeout(120), await one.create(provider):
+                    limit = min(timeout or self.case.timeout, self.case.timeout)
+                    async with asyncio.timeout(120), await provider.create(one.spec(), timeout=limit):
                         pass
                 except self.expected[fault] as error:
                     assert error.retryable is retryable, f"{type(error).__name__}.retryable is {error.retryable}"
