@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_env.episode import code_runner
+from agent_env.plugin.building.context import read
 from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import BuildContext, CodeRequest, SandboxSpec
-from agent_env.sandboxes.docker.context import read
+from agent_env.sandboxes.docker.images import tag_of
 from agent_env.sandboxes.docker.provider import DockerProvider
 from episodes import free_port, play, wait_for
 
@@ -75,7 +76,7 @@ async def starts(runs: int) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory(prefix="ae-") as name:
             folder = Path(name)
             await asyncio.to_thread(folder.chmod, 0o777)
-            image = read(ENV.path, ENV.dockerfile).tag
+            image = tag_of(read(ENV.path, ENV.dockerfile, provider="docker"))
             rows.append(await measure("docker run + ready + docker rm -f", plain_run(folder, image), runs, None))
             floor = float(rows[0]["p50_ms"])
 

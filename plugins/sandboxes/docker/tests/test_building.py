@@ -1,4 +1,4 @@
-"""What an image is built from: .dockerignore, our core in the Dockerfile, and the digest."""
+"""Images that are built or pulled, and what an engine says of them."""
 
 from __future__ import annotations
 
@@ -10,79 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import BuildFailed, SandboxUnsupported
-from agent_env.plugin.building.ignore import Ignore
+from agent_env.plugin.building import context
 from agent_env.plugin.sandbox import BuildContext, ImageRef, SandboxSpec, TemplateRef
-from agent_env.sandboxes.docker import context, dockerfile
+from agent_env.sandboxes.docker.images import tag_of
 from agent_env.sandboxes.docker.provider import DockerProvider
-from hypothesis import given
-from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FROM = "FROM python:3.11-slim\n"
-
-
-@pytest.mark.parametrize(
-    ("rules", "left_out", "kept"),
-    [
-        ("*.log\n", ["a.log"], ["d/a.log", "a.txt"]),
-        ("**/*.log", ["a.log", "d/e/a.log"], ["a.txt"]),
-        ("data\n", ["data", "data/x", "data/y/z"], ["data2", "more/data"]),
-        ("/data/\n", ["data/x"], ["x"]),
-        ("*\n!keep\n", ["a", "b/c"], ["keep", "keep/a"]),
-        ("d/*\n!d/keep.md\n", ["d/a"], ["d/keep.md", "a"]),
-        ("!a\na\n", ["a"], []),
-        ("# a comment\n\nfile?.txt\n", ["file1.txt"], ["file.txt", "file12.txt"]),
-        ("[ab].py", ["a.py", "b.py"], ["c.py"]),
-        ("**/secret", ["secret", "x/secret", "x/y/secret/z"], ["secrets"]),
-        ("a/**/z", ["a/z", "a/b/z", "a/b/c/z"], ["a/y"]),
-    ],
-)
-def test_dockerignore(rules: str, left_out: list[str], kept: list[str]) -> None:
-    ignore = Ignore(rules)
-    assert [path for path in [*left_out, *kept] if ignore(path)] == left_out
-
-
-@given(st.text(alphabet="ab*?[]!/.\\\n #", max_size=20), st.text(alphabet="ab/.", min_size=1, max_size=10))
-def test_any_dockerignore_can_be_read(rules: str, path: str) -> None:
-    assert Ignore(rules)(path) in {True, False}
-
-
-def test_our_core_stands_last_on_the_path_of_modules() -> None:
-    text = dockerfile.with_core(f'{FROM}USER me\nENV PYTHONPATH=/mine\nCMD ["python"]', installs=False)
-    added = text.splitlines()[-2:]
-    assert added[0] == "COPY .agentenv/core /opt/agentenv/core"
-    assert added[1] == 'ENV PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}/opt/agentenv/core"'
-    assert "wheels" not in text
-
-
-def test_installers_get_our_wheel_in_every_stage() -> None:
-    text = dockerfile.with_core(
-        "# FROM a comment\nARG V=1\nfrom \\\n  base AS one\nRUN pip install agentenv-core\n"
-        "FROM base\nRUN cat <<EOF\nFROM x\nEOF\n",
-        installs=True,
-    )
-    lines = text.splitlines()
-    assert [lines[place - 1] for place, line in enumerate(lines) if line.startswith("COPY .agentenv/wheels")] == [
-        "  base AS one",
-        "FROM base",
-    ]
-    assert "PIP_CONSTRAINT=/opt/agentenv/wheels/constraints.txt" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("agentenv-core>=0.1", True),
-        ("RUN pip install Agentenv_Core[server]", True),
-        ("# agentenv-core", False),
-        ("agentenv-core-tools", False),
-        ("agentenv", False),
-    ],
-)
-def test_who_asks_for_our_core(text: str, named: bool) -> None:
-    assert dockerfile.names_core(text) is named
 
 
 def env(folder: Path, text: str = f'{FROM}CMD ["python", "server.py"]\n', **files: str) -> Path:
@@ -93,40 +29,9 @@ def env(folder: Path, text: str = f'{FROM}CMD ["python", "server.py"]\n', **file
     return folder
 
 
-def test_the_digest_is_of_the_content(tmp_path: Path) -> None:
-    first = context.read(env(tmp_path / "one", server_py="print(1)"), "Dockerfile")
-    same = context.read(env(tmp_path / "two", server_py="print(1)"), "Dockerfile")
-    other = context.read(env(tmp_path / "three", server_py="print(2)"), "Dockerfile")
-    assert first.digest == same.digest != other.digest
-    assert first.tag == f"agentenv/one:{first.digest[:24]}"
-    (tmp_path / "two" / ".dockerignore").write_text("notes.md\n.dockerignore\n")
-    (tmp_path / "two" / "notes.md").write_text("not in the image")
-    assert context.read(tmp_path / "two", "Dockerfile").digest == first.digest
-
-
-def test_the_packed_context(tmp_path: Path) -> None:
-    folder = env(tmp_path / "e", requirements_txt="agentenv-core\nhttpx\n", server_py="import agent_env.env")
-    with context.read(folder, "Dockerfile").pack() as packed, tarfile.open(fileobj=packed) as tar:
-        names = tar.getnames()
-        constraints = tar.extractfile(".agentenv/wheels/constraints.txt")
-        assert constraints is not None
-        assert b"agentenv-core @ file:///opt/agentenv/wheels/agentenv_core-" in constraints.read()
-        assert "server.py" in names
-        assert ".agentenv/core/agent_env/env/server.py" in names
-        assert any(name.endswith(".pyc") for name in names), "every start would compile our core"
-        assert all(member.mtime == 0 for member in tar.getmembers())
-
-
-def test_the_package_that_claims_our_name_keeps_it(tmp_path: Path) -> None:
-    found = context.read(env(tmp_path / "e", requirements_txt="agentenv-framework==1.0\n"), "Dockerfile")
-    assert not found.with_core
-    assert ".agentenv" not in found.text
-
-
-def test_a_folder_without_a_dockerfile(tmp_path: Path) -> None:
-    (tmp_path / "bare").mkdir()
-    with pytest.raises(SandboxUnsupported, match=r"env 'bare' has no Dockerfile"):
-        context.read(tmp_path / "bare", "Dockerfile")
+def test_the_name_of_what_is_built(tmp_path: Path) -> None:
+    found = context.read(env(tmp_path / "My_Env"), "Dockerfile", provider="docker")
+    assert tag_of(found) == f"agentenv/my-env:{found.digest[:24]}"
 
 
 @pytest.mark.docker

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import deque
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
+from agent_env.plugin.building import context as contexts
 from agent_env.plugin.sandbox import BuildContext, ImageRef
-from agent_env.sandboxes.docker import context as contexts
 from agent_env.sandboxes.docker import state
 from agent_env.sandboxes.docker.engine import pieces
 from agent_env.sandboxes.docker.failures import EngineError, to_error
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from agent_env.plugin.building.context import Context
     from agent_env.plugin.sandbox import Image
-    from agent_env.sandboxes.docker.context import Context
     from agent_env.sandboxes.docker.engine import Engine
 
     Progress = Callable[[str], None]
@@ -58,6 +59,12 @@ class Facts:
         """The user by number, as far as the image tells it."""
         name = self.user.partition(":")[0] or "0"
         return int(name) if name.isdigit() else None
+
+
+def tag_of(context: Context) -> str:
+    """Name of the image that is built from a context."""
+    name = re.sub(r"[^a-z0-9]+", "-", context.folder.name.lower()).strip("-") or "env"
+    return f"agentenv/{name}:{context.digest[:24]}"
 
 
 class Images:
@@ -122,8 +129,8 @@ class Images:
         settings = DockerSettings()
         if isinstance(image, BuildContext):
             settings = await asyncio.to_thread(read_settings, image.path)
-            context = await asyncio.to_thread(contexts.read, image.path, image.dockerfile)
-            name, title = context.tag, f"env {image.path.name!r}"
+            context = await asyncio.to_thread(contexts.read, image.path, image.dockerfile, provider="docker")
+            name, title = tag_of(context), f"env {image.path.name!r}"
             if await self._inspect(name) is None:
                 await self._alone(context.digest[:24], title, lambda: self._build(context, say))
         elif isinstance(image, ImageRef):
@@ -161,11 +168,11 @@ class Images:
 
     async def _build(self, context: Context, say: Progress) -> None:
         name = context.folder.name
-        if await self._inspect(context.tag) is not None:  # another process was faster
+        if await self._inspect(tag_of(context)) is not None:  # another process was faster
             return
         say(f"{name}: building its image")
         params = {
-            "t": context.tag,
+            "t": tag_of(context),
             "dockerfile": context.dockerfile,
             "rm": "1",
             "forcerm": "1",
