@@ -194,12 +194,9 @@ def test_files_are_limited(env_folder: EnvFolder, state_dir: Path, isolation: Is
 
 def test_unusable_specs_are_refused_in_words(env_folder: EnvFolder, state_dir: Path, isolation: Isolation) -> None:
     image = env_folder()
-    shell = env_folder()
-    (shell.path / "Dockerfile").write_text("FROM x\nCMD python server.py\n")
     missing = env_folder(toml='[process]\ncommand = ["no-such-program"]\n')
     cases: list[tuple[SandboxSpec, type[Exception], str]] = [
         (SandboxSpec(image=ImageRef("python:3")), SandboxUnsupported, "runs env folders, not images"),
-        (SandboxSpec(image=shell), SandboxUnsupported, "shell form"),
         (SandboxSpec(image=image, isolation="vm"), SandboxUnsupported, "isolation 'vm' was asked for"),
         (SandboxSpec(image=image, resources=Resources(disk_mb=5)), SandboxUnsupported, "disk_mb"),
         (SandboxSpec(image=missing), SandboxNotReady, "no-such-program"),
@@ -216,6 +213,20 @@ def test_unusable_specs_are_refused_in_words(env_folder: EnvFolder, state_dir: P
                 for spec in (SandboxSpec(image=image, network="none"), SandboxSpec(image=image, isolation="shared")):
                     with pytest.raises(SandboxUnsupported, match="asked for"):
                         await provider.create(spec)
+
+    asyncio.run(play())
+
+
+def test_a_command_in_shell_form_is_run_by_a_shell(
+    env_folder: EnvFolder, state_dir: Path, isolation: Isolation
+) -> None:
+    image = env_folder()
+    (image.path / "Dockerfile").write_text("FROM x\nWORKDIR /srv/env\nCMD echo $((40 + 2)) && exec python server.py\n")
+
+    async def play() -> None:
+        async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
+            sandbox = await provider.create(SandboxSpec(image=image))
+            assert await sandbox.logs() == "42\n"
 
     asyncio.run(play())
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import SandboxUnsupported
-from agent_env.sandboxes.process import dockerfile
 from agent_env.sandboxes.process.settings import read_settings
 from agent_env.sandboxes.process.warm import Unfit, module_of
 from hypothesis import given
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_dockerfile_is_read_like_docker_reads_it() -> None:
-    found = dockerfile.parse(
+def test_a_dockerfile_says_command_folder_and_variables(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(
         """# syntax=docker/dockerfile:1
 FROM python:3.11 AS build
 CMD ["never"]
@@ -25,27 +24,31 @@ FROM python:3.11-slim
 ENV A=1 B="two words" \\
     # a comment inside
     C=$A
-ENV LEGACY some words
 WORKDIR /srv
 workdir env
-CMD echo shell
 ENTRYPOINT ["python", "-u"]
 CMD ["server.py",
 """
         '  "--flag"]\n'
     )
+    with pytest.raises(SandboxUnsupported, match="neither"):
+        read_settings(tmp_path, "Dockerfile.none")
+    found = read_settings(tmp_path)
     assert found.workdir == "/srv/env"
-    assert found.env == {"A": "1", "B": "two words", "LEGACY": "some words"}
-    found = dockerfile.parse('FROM x\nENTRYPOINT ["python", "-u"]\nCMD ["server.py"]\n')
-    assert found.command == ("python", "-u", "server.py")
-    assert found.shell is None
-    assert dockerfile.parse("FROM x\nCMD python server.py\n").shell == "CMD python server.py"
-    assert dockerfile.parse('FROM x\nCMD python a.py\nCMD ["python", "b.py"]\n').command == ("python", "b.py")
+    assert found.env == {"A": "1", "B": "two words"}
+    assert found.command[:2] == ("python", "-u")
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_read_without_a_crash(text: str) -> None:
-    assert dockerfile.parse(text).workdir.startswith("/")
+def test_any_dockerfile_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("env")
+    (folder / "Dockerfile").write_text(text + "\nCMD echo\n", encoding="utf-8", newline="")
+    try:
+        found = read_settings(folder)
+    except SandboxUnsupported:
+        return
+    assert found.workdir.startswith("/")
+    assert found.command
 
 
 def test_agentenv_toml_stands_above_the_dockerfile(tmp_path: Path) -> None:

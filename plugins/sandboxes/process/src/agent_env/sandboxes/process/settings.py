@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import SandboxUnsupported
-from agent_env.sandboxes.process import dockerfile as dockerfiles
+from agent_env.plugin.building import dockerfile as dockerfiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _KEYS = ("command", "port", "prefork")
+_WORKDIR = "/app"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class EnvSettings:
 
     Attributes:
         command: argv of the server.
-        workdir: where its files are, an absolute path under the sandbox's root.
+        workdir: where its files are, an absolute path under the sandbox's root; ``/app`` when nothing says it.
         port: TCP port the server insists on, None = it reads ``MCP_PORT``.
         prefork: fork it from a warm interpreter.
         env: variables its Dockerfile sets.
@@ -30,7 +31,7 @@ class EnvSettings:
     """
 
     command: tuple[str, ...]
-    workdir: str = "/app"
+    workdir: str = _WORKDIR
     port: int | None = None
     prefork: bool = False
     env: dict[str, str] = field(default_factory=dict[str, str])
@@ -47,12 +48,16 @@ def read_settings(folder: Path, dockerfile: str = "Dockerfile") -> EnvSettings:
     table = _process_table(folder / "agentenv.toml", name)
     text = _read(folder / dockerfile)
     found = dockerfiles.parse(text or "")
-    command = table.get("command")
+    command = table.get("command") or found.command
     if command is None:
-        command = dockerfiles.require_command(found, name)
+        raise SandboxUnsupported(
+            f"env {name!r}: neither [process] command in its agentenv.toml nor a CMD in its Dockerfile says how to "
+            "start it; add one of them",
+            provider="process",
+        )
     return EnvSettings(
         command=tuple(command),
-        workdir=found.workdir,
+        workdir=found.workdir or _WORKDIR,
         port=table.get("port"),
         prefork=table.get("prefork", False),
         env=found.env,
