@@ -113,3 +113,20 @@ def test_other_urls_are_left_alone(tmp_path: Path) -> None:
 def test_a_failure_is_told(tmp_path: Path, function: str, said: str) -> None:
     with pytest.raises(CodeError, match=said):
         play(tmp_path, function, "http://127.0.0.1:1")
+
+
+def test_a_url_is_known_until_its_last_user_has_gone() -> None:
+    """An env that listens on loopback itself: nothing listens for it, and it leads nowhere from another machine."""
+
+    async def play() -> None:
+        endpoint = Endpoint(url="http://127.0.0.1:1/base/")
+        asked = [{"env": {"mcp_url": "http://127.0.0.1:1/base/mcp"}}, "http://127.0.0.1:1/basement"]
+        async with Relay(endpoint) as one:
+            async with Relay(endpoint) as other:
+                assert one.url == other.url == "http://127.0.0.1:1/base"
+            await other.close()
+            assert reach.named(asked) == {one.url: endpoint}
+            assert reach.behind(asked) == {}
+        assert reach.named(asked) == reach.named(["http://127.0.0.1:1/basement"]) == {}
+
+    asyncio.run(play())

@@ -14,33 +14,32 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.sandbox import Endpoint
 
-_behind: dict[str, list[Endpoint]] = {}
+# Read by threads as well: values are replaced, never changed.
+_behind: dict[str, tuple[Endpoint, ...]] = {}
 
 
 def publish(url: str, endpoint: Endpoint) -> None:
     """``url`` (a base without a trailing slash) leads to ``endpoint`` until it is withdrawn as often."""
-    _behind.setdefault(url, []).append(endpoint)
+    _behind[url] = (*_behind.get(url, ()), endpoint)
 
 
 def withdraw(url: str) -> None:
     """Take back one `publish`, if there is one."""
-    endpoints = _behind.get(url, [])
-    if endpoints:
-        endpoints.pop()
-    if not endpoints:
-        _behind.pop(url, None)
+    left = _behind.pop(url, ())[:-1]
+    if left:
+        _behind[url] = left
 
 
-def named(values: Iterable[Any]) -> list[str]:
-    """The published URLs that the JSON values name."""
-    texts = list(_texts(list(values))) if _behind else []
-    return [url for url in _behind if any(text == url or text.startswith(f"{url}/") for text in texts)]
+def named(values: Iterable[Any]) -> dict[str, Endpoint]:
+    """The published URLs that the JSON values name, with what is behind them."""
+    known = {url: endpoints[-1] for url, endpoints in list(_behind.items())}
+    texts = list(_texts(list(values))) if known else []
+    return {url: to for url, to in known.items() if any(text == url or text.startswith(f"{url}/") for text in texts)}
 
 
 def behind(values: Iterable[Any]) -> dict[str, Endpoint]:
-    """The published URLs that the JSON values name, with what another machine can reach behind them."""
-    ways = {url: _behind[url][-1] for url in named(values)}
-    return {url: to for url, to in ways.items() if to.uds is None and to.url.rstrip("/") != url}
+    """Those of them that another machine can reach."""
+    return {url: to for url, to in named(values).items() if to.uds is None and to.url.rstrip("/") != url}
 
 
 def _texts(value: Any) -> Iterable[str]:

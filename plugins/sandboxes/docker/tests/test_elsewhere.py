@@ -40,14 +40,30 @@ REAL = pytest.mark.skipif(
 )
 RUNNER = Path(code_runner.__file__)
 CODE = """
-import time, urllib.request
+import os, time, urllib.request
 
 def get(url, path):
     with urllib.request.urlopen(url + path, timeout=60) as reply:
         return reply.read().decode()
 
-def name(url):
-    return [url, get(url, "/env?name=NAME"), get(url, "/env?name=NAME")]
+def name(url, own="", other=""):
+    "Its env's name, and that of the other's env, when it knows its URL."
+    return [url, get(url, "/env?name=NAME"), exchange(url, own, other) if own else ""]
+
+def exchange(url, own, other):
+    with open("/tmp/~" + own, "w") as file:
+        file.write(url)
+    os.rename("/tmp/~" + own, "/tmp/" + own)
+    while not os.path.exists("/tmp/" + other):
+        time.sleep(0.02)
+    try:
+        stolen = get(open("/tmp/" + other).read(), "/env?name=NAME")
+    except OSError as error:
+        stolen = "refused"
+    open("/tmp/tried-" + own, "w").close()
+    while not os.path.exists("/tmp/tried-" + other):
+        time.sleep(0.02)
+    return stolen
 
 def hold(url):
     while True:
@@ -134,25 +150,26 @@ async def at_rest(away: dict[str, str]) -> None:
 def test_code_reaches_its_own_env(
     away: dict[str, str], env_folder: Callable[..., BuildContext], request_of: Callable[..., CodeRequest]
 ) -> None:
-    """Two verifications at once in one container without a network: each is led to its own episode's env."""
+    """Two verifications at once in one container without a network: each is led to its own episode's env only."""
     del away
     from agent_env.env.relay import Relay
 
-    async def grade(provider: DockerProvider, image: BuildContext, name: str) -> list[str]:
+    async def grade(provider: DockerProvider, image: BuildContext, name: str, other: str) -> tuple[str, str]:
         async with (
             await provider.create(SandboxSpec(image=image, env={"NAME": name})) as box,
             Relay(await box.endpoint()) as relay,
         ):
-            url, *names = await provider.run_code(image, request_of("name", relay.url))
+            url, own, stolen = await provider.run_code(image, request_of("name", relay.url, name, other))
             assert url.startswith("http://127.0.0.1:")
             assert url != relay.url
-            return [json.loads(one) for one in names]
+            return json.loads(own), stolen
 
     async def play() -> None:
         image = env_folder()
         async with DockerProvider() as provider:
             assert not provider.shares_loopback
-            assert await asyncio.gather(*(grade(provider, image, name) for name in "ab")) == [["a", "a"], ["b", "b"]]
+            both = [grade(provider, image, "a", "b"), grade(provider, image, "b", "a")]
+            assert await asyncio.gather(*both) == [("a", "refused"), ("b", "refused")]
 
     asyncio.run(play())
 
