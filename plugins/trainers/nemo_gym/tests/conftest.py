@@ -1,18 +1,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
+import signal
+import socket
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
+SERVERS = ("resources_servers/agentenv", "responses_api_agents/simple_agent", "responses_api_models/vllm_model")
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +61,57 @@ def run_real(
         return done
 
     return run
+
+
+@pytest.fixture
+def run_gym(venv: Path, tmp_path: Path) -> Generator[Callable[..., Awaitable[str]]]:
+    """Run a command of NeMo Gym in ``tmp_path``; gives what it said.
+
+    Each of its servers gets the Python of ``venv`` instead of an environment made for it.
+    """
+    for server in (
+        "resources_servers/agentenv",
+        "responses_api_agents/simple_agent",
+        "responses_api_models/vllm_model",
+    ):
+        place = tmp_path / "venvs" / server
+        place.mkdir(parents=True)
+        (place / ".venv").symlink_to(venv.parents[1])
+    settings = (f"+uv_venv_dir={tmp_path / 'venvs'}", "+skip_venv_if_present=true")
+    ray = tempfile.mkdtemp(prefix="ae-ray-")  # the names of its sockets must be short
+
+    async def run(*words: str) -> str:
+        own = {"PATH": f"{venv.parent}:{os.environ['PATH']}", "HOME": ray, "RAY_TMPDIR": ray, "WANDB_MODE": "disabled"}
+        environment = {**os.environ, **own, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+        environment.pop("PYTHONPATH", None)
+        head = ("+head_server.host=127.0.0.1", f"+head_server.port={free_port()}")
+        log = tmp_path / "gym.log"
+        with log.open("wb") as output:
+            child = await asyncio.create_subprocess_exec(
+                *(*words, *settings, *head),
+                cwd=tmp_path,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            try:
+                async with asyncio.timeout(200):
+                    status = await child.wait()
+            finally:
+                with contextlib.suppress(ProcessLookupError):  # its servers are processes of its group
+                    os.killpg(child.pid, signal.SIGKILL)
+                await child.wait()
+        said = log.read_text("utf-8", "replace")
+        assert status == 0, said[-6000:]
+        return said
+
+    yield run
+    shutil.rmtree(ray, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port that nobody listened on just now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the environment in which the real NeMo Gym is tested: make_venv.sh VENV_DIR. About 950 MB; no torch.
-# NeMo Gym needs Python >= 3.12: `PYTHON` names one, or it is looked for. mlflow is left out, which only its own
-# commands import.
+# NeMo Gym needs Python >= 3.12: `PYTHON` names one, or it is looked for. Of mlflow there is the
+# small distribution, which has all that NeMo Gym imports.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$(cd "$here/../../../.." && pwd)"
@@ -20,7 +20,7 @@ pip install --upgrade "pip>=24"
 pip install -c "$here/constraints.txt" --no-deps nemo-gym
 pip install -c "$here/constraints.txt" aiohttp anthropic datasets devtools fastapi GitPython gprof2dot httpx hydra-core \
   itsdangerous mcp omegaconf openai orjson pandas psutil pydantic pydot python-multipart "ray[default]" rich tenacity \
-  tqdm uvicorn uvloop wandb yappi
+  mlflow-skinny tqdm uvicorn uvloop wandb yappi
 pip install -e "$root/core[server]" -e "$root/plugins/sandboxes/process" -e "$root/plugins/trainers/nemo_gym[server]"
 if "$venv/bin/python" -c "import torch" 2>/dev/null; then
   echo "torch came along, which the tests do not expect" >&2

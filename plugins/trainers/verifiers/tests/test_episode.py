@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from agent_env.errors import EpisodeFailed, FailureKind
 from agent_env.rollout.loop import Settings
+from agent_env.rollout.model import Reply
 from agent_env.rollout.opening import Target
 from agent_env.rollout.steps import OVER
 from agent_env.testing.small import serve_in_process, small_bundle
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from agent_env.rollout.model import Reply
 
 SETTINGS = Settings(tool_timeout=5, reset_timeout=10, model_timeout=10)
 
@@ -82,16 +82,21 @@ def test_what_a_cancelled_model_left_is_scored(tmp_path: Path) -> None:
     """As verifiers does it at the agent's timeout: it cancels the harness, and scores what there is."""
 
     async def slow(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Reply:
+        if len(messages) == 1:
+            calls = [("look", "{}"), ("look", "{"), ("fly", "{}")]
+            named = [{"id": name, "function": {"name": name, "arguments": raw}} for name, raw in calls]
+            return Reply({"role": "assistant", "content": "", "tool_calls": named})
         await asyncio.sleep(60)
         raise AssertionError("nobody waits so long")
 
     async def main() -> None:
         async with opened(tmp_path) as episode:
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
+                async with asyncio.timeout(1):
                     await episode.converse([{"role": "user", "content": "Well?"}], slow)
             result = await episode.finish("", truncated=True)
             assert (result.reward, result.failure, result.truncated) == (0.0, None, True)
+            assert (result.tool_calls, result.invalid_calls, result.unknown_calls) == (1, 1, 1)
 
     asyncio.run(main())
 
