@@ -203,7 +203,7 @@ def test_whatever_the_kernel_says_is_read_without_a_crash(own: list[str], mounts
             cgroups.PROC = before
 
 
-@pytest.mark.parametrize("options", [{"memory_mb": 5}, {"pids": 1}, {"cpu": 0}, {"memory_mb": "much"}])
+@pytest.mark.parametrize("options", [{"memory_mb": 5}, {"pids": 1}, {"cpu": 0}, {"cpu": "inf"}, {"memory_mb": "much"}])
 def test_defaults_are_typed(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(options))):
         ProcessProvider(**options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from agent_env.episode.sandboxed_env import SandboxedEnv
-from agent_env.errors import CodeError, SandboxGone, SandboxNotReady, SandboxUnsupported
+from agent_env.errors import CodeError, SandboxError, SandboxGone, SandboxNotReady, SandboxUnsupported
 from agent_env.plugin.sandbox import CodeRequest, HostImage, Resources, SandboxSpec
 from agent_env.sandboxes.process.provider import ProcessProvider
 
@@ -301,11 +301,30 @@ def test_many_at_once_and_cancelled_ones_leave_nothing(
     asyncio.run(play())
 
 
+def test_closing_the_provider_ends_limited_creates_under_way(
+    env_folder: EnvFolder, state_dir: Path, isolation: Isolation, cells: Cells, processes: Processes
+) -> None:
+    spec = SandboxSpec(image=env_folder("import time; time.sleep(60)"), resources=Resources(memory_mb=100, cpu=1.0))
+
+    async def play(moment: float) -> None:
+        provider = ProcessProvider(state_dir=state_dir, isolation=isolation)
+        await provider.start()
+        creates = [asyncio.create_task(provider.create(spec)) for _ in range(4)]
+        await asyncio.sleep(moment)
+        await provider.close()
+        assert all(isinstance(create.exception(), SandboxError) for create in creates)
+        assert cells.left() == []
+
+    for moment in (0.0, 0.001, 0.003, 0.1):
+        asyncio.run(play(moment))
+
+
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Resources(cpu=0.001), "cpu 0.001 is below"),
-        (Resources(cpu=float("nan")), "cpu nan is below"),
+        (Resources(cpu=0.001), "cpu 0.001 is no quota"),
+        (Resources(cpu=float("nan")), "cpu nan is no quota"),
+        (Resources(cpu=float("inf")), "cpu inf is no quota"),
         (Resources(memory_mb=0), "memory_mb 0 is no limit"),
         (Resources(pids=-1), "pids -1 is no limit"),
         (Resources(disk_mb=100), "disk"),

@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from agent_env.errors import SandboxUnsupported
+from agent_env.errors import SandboxUnavailable, SandboxUnsupported
 from agent_env.sandboxes.process import cgroups
 from agent_env.sandboxes.process.keeper import cells
 from agent_env.sandboxes.process.keeper.files import write_json
@@ -123,20 +123,26 @@ class Cells:
     def __init__(self, here: Cgroups, group: Path) -> None:
         self._here = here
         self._group = group
-        self._runs: dict[Hierarchy, str] = {}
+        self._open: set[Hierarchy] = set()
+        self._named: list[str] = []
         self._opening = asyncio.Lock()
+        self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def make(self, name: str, limits: Limits, *, label: str, together: bool) -> Cell:
         """A new cell.
 
         Raises:
-            SandboxUnsupported: the kernel does not take the limits.
+            SandboxUnsupported: the kernel does not take the limits. SandboxUnavailable: this object is closed.
         """
+        if self._closed:
+            raise SandboxUnavailable(f"{label}: the process that keeps sandboxes is gone", provider="process")
         wanted = [one for one in self._here.hierarchies if limits.controllers & set(one.controllers)]
         folders = tuple(f"{self._run(one)}/{name}" for one in wanted)
         cell = Cell(folders, limits, together=together)
         making = asyncio.create_task(self._make(cell, wanted))
+        self._tasks.add(making)
+        making.add_done_callback(self._tasks.discard)
         try:
             await asyncio.shield(making)
         except OSError as error:
@@ -145,9 +151,7 @@ class Cells:
                 f"{label}: its limits cannot be kept: {error.filename}: {error.strerror}", provider="process"
             ) from error
         except asyncio.CancelledError:
-            making.add_done_callback(lambda done: (done.exception(), self.remove(cell)))
-            self._tasks.add(making)
-            making.add_done_callback(self._tasks.discard)
+            making.add_done_callback(lambda done: (done.cancelled() or done.exception(), self.remove(cell)))
             raise
         return cell
 
@@ -157,21 +161,19 @@ class Cells:
     async def _make(self, cell: Cell, wanted: list[Hierarchy]) -> None:
         async with self._opening:
             for one in wanted:
-                if one not in self._runs:
-                    self._runs[one] = self._run(one)
-                    try:
-                        await asyncio.to_thread(self._open, one)
-                    except BaseException:
-                        del self._runs[one]
-                        raise
+                if one not in self._open:
+                    await asyncio.to_thread(self._open_run, one)
+                    self._open.add(one)
         await asyncio.to_thread(_make, cell, wanted)
         if cell.event >= 0:
             asyncio.get_running_loop().add_reader(cell.event, cell.on_memory)
 
-    def _open(self, hierarchy: Hierarchy) -> None:
-        """Make this run's folder in a hierarchy."""
-        write_json(str(self._group / cells.RECORD), {"runs": list(self._runs.values())})
+    def _open_run(self, hierarchy: Hierarchy) -> None:
+        """Make this run's folder in a hierarchy, after its name is on record."""
         run = self._run(hierarchy)
+        if run not in self._named:
+            self._named.append(run)
+            write_json(str(self._group / cells.RECORD), {"runs": self._named})
         if hierarchy.version == 2:
             if not cgroups.is_root(hierarchy.home):
                 _move_out(hierarchy.home)
@@ -204,7 +206,8 @@ class Cells:
         await asyncio.to_thread(cells.kill, cell.folders)
 
     async def close(self) -> None:
-        """Wait for removals."""
+        """Make no more, and wait for removals."""
+        self._closed = True
         while self._tasks:
             await asyncio.wait(self._tasks)
 

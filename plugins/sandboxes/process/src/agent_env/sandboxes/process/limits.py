@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from agent_env.sandboxes.process.options import ProcessOptions
 
 _PERIOD_US = 100_000
+_MOST_CPU = 1e6
 LEAST_CPU = 0.01
 """The kernel takes no quota below a millisecond in a period."""
 
@@ -77,8 +78,8 @@ def of(resources: Resources, options: ProcessOptions) -> Limits:
 
 def nonsense(resources: Resources) -> str:
     """What is wrong with limits that are asked for; empty when nothing is."""
-    if resources.cpu is not None and not resources.cpu >= LEAST_CPU:
-        return f"cpu {resources.cpu:g} is below the least quota of {LEAST_CPU:g}"
+    if resources.cpu is not None and not LEAST_CPU <= resources.cpu <= _MOST_CPU:
+        return f"cpu {resources.cpu:g} is no quota; it takes numbers from {LEAST_CPU:g} to {_MOST_CPU:g}"
     for name, value in (("memory_mb", resources.memory_mb), ("pids", resources.pids)):
         if value is not None and value < 1:
             return f"{name} {value} is no limit that anything could run under"

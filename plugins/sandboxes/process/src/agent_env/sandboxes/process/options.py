@@ -38,7 +38,7 @@ class ProcessOptions(BaseModel):
     cache_dir: Path | None = None
     file_mb: int = Field(default=1024, gt=0)
     open_files: int = Field(default=4096, gt=15)
-    cpu: float | None = Field(default=None, ge=LEAST_CPU)
+    cpu: float | None = Field(default=None, ge=LEAST_CPU, allow_inf_nan=False)
     memory_mb: int | None = Field(default=None, ge=6)
     pids: int | None = Field(default=None, gt=1)
     cpu_s: int = Field(default=86400, gt=0)

@@ -122,6 +122,8 @@ class ProcessProvider(SandboxProvider):
             await self._planner.pythons.close()
         await self._hang_up()
         await self._idle.wait()
+        if self._cells is not None:  # of creates that ended meanwhile
+            await self._cells.close()
 
     async def _hang_up(self) -> None:
         forks, self._forks = self._forks, None
