@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent_env.cli import eval_output
+from agent_env.cli.main import run
+from agent_env.errors import Failure
+from agent_env.evaluation.record import EpisodeRecord
 from agent_env.evaluation.store import EPISODES_FILE, read_run
 from agent_env.plugin.trainer import RowSettings
 from agent_env.testing.policies import load_policy
@@ -100,6 +104,114 @@ def test_exit_statuses_and_output(chat: Callable[..., Any], bundle: Path, tmp_pa
         assert "Traceback" not in err, (code, err)
         assert KEY not in out + err
         assert "wrong-key-000" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--temperature", "nan"), "temperature must be a finite number"),
+        (("--temperature", "inf"), "temperature must be a finite number"),
+        (("--top-p", "nan"), "top_p must be a finite number"),
+        (("--pass-at", "nan"), "pass_at must be a finite number"),
+        (("--tool-timeout", "nan"), "tool_timeout must be seconds above 0"),
+        (("--price-in", "nan", "--price-out", "1"), "must be finite numbers"),
+        (("--price-in", "1", "--price-out", "inf"), "must be finite numbers"),
+        (("--extra", "top_k=1e999"), "--extra top_k: '1e999' is not JSON"),
+        (("--moved",), "--moved needs --out"),
+    ],
+)
+def test_numbers_that_are_none_are_wrong_usage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    common = ("--url", "http://127.0.0.1:9", "--base-url", "http://127.0.0.1:9", "--model", "m")
+    assert run(["eval", *common, *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "times", "status"),
+    [(signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 143)],
+)
+def test_a_run_that_is_asked_to_stop_ends_its_envs_and_goes_on_later(
+    chat: Callable[..., Any], tmp_path: Path, number: signal.Signals, times: int, status: int
+) -> None:
+    server = chat(load_policy(GRIDSIM, "greedy"))
+    arguments = ["eval", str(GRIDSIM), "--base-url", server.url, "--model", "greedy", "--limit", "3", "--k", "8"]
+    arguments += ["--concurrency", "2", "--out", "run"]
+    episodes = tmp_path / "run" / EPISODES_FILE
+
+    async def main() -> tuple[int | None, str, set[str], Ended]:
+        process = await start(*arguments, cwd=tmp_path)
+        async with asyncio.timeout(90):
+            while not episodes.exists() or episodes.read_bytes().count(b"\n") < 3:
+                assert process.returncode is None, (await process.communicate())[1]
+                await asyncio.sleep(0.01)
+            for _ in range(times):
+                process.send_signal(number)
+            _, err = await process.communicate()
+        return process.returncode, err.decode(), session_of(process.pid), await agentenv(*arguments, cwd=tmp_path)
+
+    code, err, left, resumed = asyncio.run(main())
+    assert code == status, err
+    assert "stopped: the same command continues the run" in err
+    assert "Traceback" not in err
+    assert left == set()
+    assert resumed[0] == 0
+    assert "of 24 episodes are there already" in resumed[2]
+    assert len(episodes.read_bytes().splitlines()) == 24
+
+
+def session_of(leader: int) -> set[str]:
+    """Processes of the session of ``leader``, which has ended; those that only wait to be collected do not count."""
+    found: set[str] = set()
+    for folder in Path("/proc").iterdir():
+        try:
+            name, _, rest = (folder / "stat").read_text().partition(") ")
+        except OSError:
+            continue
+        fields = rest.split()
+        if fields and fields[3] == str(leader) and fields[0] != "Z":
+            found.add(name)
+    return found
+
+
+def test_without_a_terminal_a_line_comes_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(eval_output, "QUIET_S", 0.0)
+    failure = Failure("env", "died")
+    with eval_output.Progress("m") as progress:
+        progress.start(4, [EpisodeRecord("a", 0, 0, 1.0), EpisodeRecord("b", 1, 0, None, failure=failure)])
+        progress.add(EpisodeRecord("b", 1, 0, 0.5))
+        progress.add(EpisodeRecord("a", 0, 1, None, failure=failure))
+    assert capsys.readouterr().err.splitlines() == [
+        "2 of 4 episodes are there already",
+        "2 of 4 episodes, mean 0.750",
+        "3 of 4 episodes, mean 0.750, 1 failed",
+    ]
+
+
+def test_the_report_knows_the_prices_of_the_eval(chat: Callable[..., Any], bundle: Path, tmp_path: Path) -> None:
+    server = chat(guess)
+
+    async def main() -> list[Ended]:
+        async with serve_in_process(bundle) as served:
+            common = ("--url", served.url, "--base-url", server.url, "--model", "m", "--out", "a")
+            return [
+                await agentenv("eval", *common, "--price-in", "10000", "--price-out", "0", cwd=tmp_path),
+                await agentenv("report", "a", cwd=tmp_path),
+                await agentenv("report", "a", "--price-in", "0", "--price-out", "300000", "--out", "b", cwd=tmp_path),
+            ]
+
+    assert [code for code, _, _ in asyncio.run(main())] == [0, 0, 0]
+    assert "<span>cost</span><strong>1.00</strong>" in (tmp_path / "a" / "report.html").read_text()
+    assert "<span>cost</span><strong>3.00</strong>" in (tmp_path / "b").read_text()
 
 
 def test_greedy_on_gridsim_has_the_mean_of_its_rehearsal(chat: Callable[..., Any], tmp_path: Path) -> None:

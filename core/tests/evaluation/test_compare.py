@@ -12,7 +12,7 @@ from agent_env.evaluation.compare import compare, compare_runs
 from agent_env.evaluation.record import EpisodeRecord
 from agent_env.evaluation.stats import pass_at_k, t_interval
 from agent_env.evaluation.store import RunStore
-from agent_env.evaluation.summary import by_task, summarize
+from agent_env.evaluation.summary import Prices, by_task, summarize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +101,43 @@ def test_warnings(base: EvalSettings) -> None:
     assert "failed episodes are in no score: 1 of A, 0 of B" in words
     many = by_task(records({chr(97 + n): [n / 20] for n in range(20)}), 1.0)
     assert list(compare(many, many, base, base).warnings) == []
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"), [(0.3, "B is better"), (-0.3, "B is worse"), (0.0, "no clear difference")]
+)
+def test_the_verdict_is_that_of_the_intervals(base: EvalSettings, shift: float, verdict: str) -> None:
+    a = by_task(records({chr(97 + n): [n / 40] for n in range(20)}), 1.0)
+    b = by_task(records({chr(97 + n): [n / 40 + shift + (-1) ** n / 50] for n in range(20)}), 1.0)
+    done = compare(a, b, base, base)
+    assert (done.verdict, list(done.warnings)) == (verdict, [])
+    assert done.as_json()["verdict"] == verdict
+
+
+def test_odd_comparisons_are_said(base: EvalSettings) -> None:
+    tasks: dict[str, list[float | None]] = {chr(97 + n): [0.25] for n in range(20)}
+    same = compare(by_task(records(tasks), 1.0), by_task(records({key: [0.5] for key in tasks}), 1.0), base, base)
+    assert "the intervals have no width" in "\n".join(same.warnings)
+    other = by_task(records(tasks), 1.0)
+    words = compare(other, other, base, replace(base, tasks_digest="9")).warnings
+    assert [text.endswith("are they the same tasks?") for text in words] == [True]
+    one = compare(by_task(records({"a": [1.0]}), 1.0), by_task(records({"a": [0.0]}), 1.0), base, base)
+    assert (one.bootstrap, one.student, one.verdict) == (None, None, "no clear difference")
+
+
+def test_weights_that_add_up_to_1_solve(base: EvalSettings) -> None:
+    total = 0.7 + 0.2 + 0.1
+    assert total < 1
+    summary = summarize(base, records({"a": [total], "b": [1 - 1e-6]}))
+    assert [one["solved"] for one in summary["tasks"]] == [1, 0]
+
+
+def test_the_cost_holds_replaced_episodes(base: EvalSettings) -> None:
+    prices = Prices(1e6, 2e6)
+    alone = summarize(base, records({"a": [1.0]}), prices=prices)
+    both = summarize(base, records({"a": [1.0]}), prices=prices, wasted={"prompt": 5, "completion": 3})
+    assert both["cost"] - alone["cost"] == 11
+    assert (both["tokens"]["total"], both["tokens"]["replaced_episodes"]) == (alone["tokens"]["total"], 8)
 
 
 def test_the_same_runs_give_the_same_interval(base: EvalSettings, tmp_path: Path) -> None:

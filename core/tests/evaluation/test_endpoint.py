@@ -33,6 +33,15 @@ def always(*answer: Any) -> Callable[[int, dict[str, Any]], Any]:
     return lambda _number, _body: answer
 
 
+def only(which: int, status: int, body: Any) -> Callable[[int, dict[str, Any]], Any]:
+    """One request is answered so."""
+
+    def answer(number: int, _body: dict[str, Any]) -> Any:
+        return (status, {}, body) if number == which else None
+
+    return answer
+
+
 def ask(url: str, times: int = 1, *, max_tokens: int | None = None, **options: Any) -> tuple[list[Reply], EpisodeModel]:
     async def main() -> tuple[list[Reply], EpisodeModel]:
         endpoint = Endpoint(url, **options)
@@ -49,7 +58,7 @@ def test_the_address_with_or_without_v1(chat: Callable[..., Any], suffix: str) -
     replies, model = ask(check_base_url(server.url + suffix), 2, key=KEY)
     assert [reply.message["content"] for reply in replies] == ["hello", "hello"]
     assert (model.usage.prompt, model.usage.completion, model.usage.replies) == (200, 20, 2)
-    assert server.bodies[0] == {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    assert server.bodies[0] == {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": False}
 
 
 def test_rate_limits_and_server_errors_are_waited_out(chat: Callable[..., Any]) -> None:
@@ -145,11 +154,39 @@ def test_a_full_context_is_no_failure(chat: Callable[..., Any], status: int, bod
 
 
 @pytest.mark.parametrize("body", ["no json", {"choices": []}, {"choices": [{"message": "text"}]}, [], "[" * 100_000])
-def test_nonsense_with_status_200_is_a_failure(chat: Callable[..., Any], body: Any) -> None:
+def test_nonsense_with_status_200_is_asked_again_and_a_failure_at_last(chat: Callable[..., Any], body: Any) -> None:
     server = chat(hello, faults=always(200, {}, body))
-    with pytest.raises(ModelFailed, match="answered 200"):
+    with pytest.raises(ModelFailed, match=r"answered 200 .*, 2 times"):
+        ask(server.url, retries=1)
+    assert len(server.bodies) == 2
+    passing = chat(hello, faults=only(0, 200, body))
+    replies, model = ask(passing.url)
+    assert (replies[0].message["content"], model.retried) == ("hello", 1)
+
+
+def test_an_endpoint_that_streams_all_the_same_is_named(chat: Callable[..., Any]) -> None:
+    events = 'data: {"choices": [{"delta": {"content": "hello"}}]}\n\ndata: [DONE]\n\n'
+    server = chat(hello, faults=always(200, {"content-type": "text/event-stream; charset=utf-8"}, events))
+    with pytest.raises(ModelFailed, match="streams its reply although it was asked not to"):
         ask(server.url)
-    assert len(server.bodies) == 1
+    assert [body["stream"] for body in server.bodies] == [False]
+
+
+@pytest.mark.parametrize(("status", "whole_run"), [(401, True), (402, True), (403, False), (404, False), (405, False)])
+def test_a_refusal_after_a_reply_is_of_one_conversation_unless_it_is_the_keys(
+    chat: Callable[..., Any], status: int, whole_run: bool
+) -> None:
+    server = chat(hello, faults=only(1, status, "flagged"))
+
+    async def main() -> str | None:
+        endpoint = Endpoint(server.url)
+        async with endpoint.new_client() as client:
+            await endpoint.ask(client, {"messages": []})
+            with pytest.raises(ModelFailed, match=f"{status} flagged"):
+                await endpoint.ask(client, {"messages": []})
+        return endpoint.hopeless
+
+    assert (asyncio.run(main()) is not None) == whole_run
 
 
 @pytest.mark.parametrize(

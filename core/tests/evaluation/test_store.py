@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +80,7 @@ def test_the_last_record_of_an_episode_counts(tmp_path: Path) -> None:
     _, records = read_run(tmp_path)
     assert [one.reward for one in records] == [0.25]
     with RunStore(tmp_path, SETTINGS) as store:
-        assert store.wasted_tokens == 8
+        assert sum(store.wasted.values()) == 8
 
 
 def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
@@ -106,6 +108,44 @@ def test_other_settings_are_refused_by_name(tmp_path: Path, change: dict[str, An
         pass
 
 
+@pytest.mark.parametrize("name", ["tool_timeout", "reset_timeout", "model_timeout"])
+def test_more_time_continues_a_run_and_less_does_not(tmp_path: Path, name: str) -> None:
+    append(tmp_path, record())
+    longer: Any = {name: 1000.0}
+    with RunStore(tmp_path, replace(SETTINGS, **longer)) as store:
+        assert getattr(store.settings, name) == 1000.0
+    with pytest.raises(UsageError, match=name), RunStore(tmp_path, SETTINGS):
+        pass
+
+
+def test_an_endpoint_that_moved_continues_a_run_when_that_is_said(tmp_path: Path) -> None:
+    append(tmp_path, record())
+    moved = replace(SETTINGS, base_url="http://other.example/v1")
+    with pytest.raises(UsageError, match=r"base_url.*\n.*--moved"), RunStore(tmp_path, moved):
+        pass
+    with pytest.raises(UsageError, match="model: "), RunStore(tmp_path, replace(moved, model="n"), moved=True):
+        pass
+    with RunStore(tmp_path, moved, moved=True) as store:
+        assert len(store.records) == 1
+    assert read_settings(tmp_path).base_url == moved.base_url
+
+
+def test_a_run_killed_before_its_first_word_starts_anew(tmp_path: Path) -> None:
+    (tmp_path / EPISODES_FILE).touch()
+    append(tmp_path, record())
+    assert len(read_run(tmp_path)[1]) == 1
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(UsageError, match=r"but no run\.json"):
+        append(tmp_path, record())
+
+
+def test_a_refused_folder_stays_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"mine": 1}')
+    with pytest.raises(UsageError, match="its format is None"):
+        append(tmp_path, record())
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
 def test_more_repeats_continue_a_run(tmp_path: Path) -> None:
     append(tmp_path, record())
     with RunStore(tmp_path, replace(SETTINGS, k=4)) as store:
@@ -125,7 +165,7 @@ def test_a_full_disk_takes_the_half_line_back(tmp_path: Path, monkeypatch: pytes
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "write", half)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=f"No space left on device: .*{EPISODES_FILE}"):
             store.append(record("b"))
         monkeypatch.undo()
         store.append(record("c"))
@@ -148,6 +188,24 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(UsageError, match="is not JSON"):
         read_run(tmp_path)
+    broken: list[tuple[Any, str]] = [
+        ([], "base_url, bundle, model, split, tasks, tasks_digest missing"),
+        ({**SETTINGS.as_json(), "tasks": "many"}, "tasks is no count"),
+        ({**SETTINGS.as_json(), "pass_at": None}, "pass_at is no number"),
+    ]
+    for settings_, words in broken:
+        (tmp_path / "run.json").write_text(json.dumps({"format": 1, "settings": settings_}))
+        with pytest.raises(UsageError, match=f"run.json: .*{words}"):
+            read_run(tmp_path)
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", True])
+def test_a_reward_that_is_none_is_named_by_its_line(tmp_path: Path, reward: Any) -> None:
+    append(tmp_path, record("a"))
+    with (tmp_path / EPISODES_FILE).open("a") as file:
+        file.write(json.dumps({**record("b").as_json(), "reward": reward}) + "\n")
+    with pytest.raises(UsageError, match=rf"{EPISODES_FILE}:2: .*its reward is"):
+        read_run(tmp_path)
 
 
 def test_equal_settings_have_one_default_folder() -> None:
@@ -160,7 +218,13 @@ def test_equal_settings_have_one_default_folder() -> None:
 
 def test_extra_fields_are_json() -> None:
     assert read_extra(('a={"b": [1]}', 'c="x"')) == {"a": {"b": [1]}, "c": "x"}
-    for wrong, words in (("a", "KEY=JSON"), ("a=x", "is not JSON"), ("a=NaN", "is not JSON"), ("n=2", "itself")):
+    for wrong, words in (
+        ("a", "KEY=JSON"),
+        ("a=x", "is not JSON"),
+        ("a=NaN", "is not JSON"),
+        ("a=[1e999]", "not JSON"),
+        ("n=2", "itself"),
+    ):
         with pytest.raises(UsageError, match=words):
             read_extra((wrong,))
     assert read_extra(("top_k=5",), {"temperature": 0.0}) == {"temperature": 0.0, "top_k": 5}

@@ -37,6 +37,7 @@ def command(run_a: Path, run_b: Path, level: float, seed: int, tasks: int, *, as
     for name, interval in (("bootstrap", done.bootstrap), ("Student's t", done.student)):
         if interval is not None:
             click.echo(f"  {100 * level:g} % interval {interval.low:+.4f} to {interval.high:+.4f} ({name})")
+    click.echo(f"{done.verdict} at {100 * level:g} % confidence")
     click.echo(f"B is better in {figures['better']} tasks, worse in {figures['worse']}, equal in {figures['equal']}")
     shown = [pair for pair in done.pairs[:tasks] if pair.difference]
     if shown:

@@ -48,6 +48,7 @@ _COUNT = click.IntRange(1)
 @click.option("--model-timeout", default=600.0, show_default=True, type=_SECONDS, help="Seconds for a reply.")
 @click.option("--retries", default=1, show_default=True, type=click.IntRange(0), help="Retries of a failed episode.")
 @click.option("--retry-failed", is_flag=True, help="Play again what failed when the run was started before.")
+@click.option("--moved", is_flag=True, help="Continue a run in --out whose endpoint had another --base-url.")
 @click.option("--model-retries", default=6, show_default=True, type=click.IntRange(0), help="Retries of a reply.")
 @click.option(
     "--stop-after-failures",
@@ -99,6 +100,7 @@ def command(
     sandbox_options: tuple[str, ...],
     *,
     retry_failed: bool,
+    moved: bool,
     as_json: bool,
 ) -> None:
     """Play the tasks of BUNDLE with a model behind an OpenAI-compatible endpoint and say how well it does.
@@ -106,10 +108,10 @@ def command(
     Every episode is on disk as soon as it ends: the same command continues a run that was stopped. Exit status: 0 all
     episodes have a score, 1 some have none or the run stopped early, 2 wrong usage.
     """
-    import asyncio
     import json
 
     from agent_env.cli.eval_output import Progress, print_summary
+    from agent_env.cli.eval_signals import run_until_signal
     from agent_env.cli.output import print_json
     from agent_env.evaluation.address import read_key
     from agent_env.evaluation.plan import EvalPlan
@@ -152,6 +154,7 @@ def command(
                 model_timeout=model_timeout,
                 retries=retries,
                 retry_failed=retry_failed,
+                moved=moved,
                 model_retries=model_retries,
                 stop_after_failures=stop_after_failures,
                 pass_at=pass_at,
@@ -163,14 +166,14 @@ def command(
 
     try:
         with Progress(model) as progress:
-            run = asyncio.run(play(progress))
-    except KeyboardInterrupt:
+            run = run_until_signal(play(progress))
+    except (KeyboardInterrupt, click.exceptions.Exit):
         click.echo("stopped: the same command continues the run", err=True)
         raise
     summary = {
         "run": str(run.folder),
         "stopped": run.stopped,
-        **summarize(run.settings, run.records, prices=prices, wasted_tokens=run.wasted_tokens),
+        **summarize(run.settings, run.records, prices=prices, wasted=run.wasted),
         "left_out": list(run.left_out),
     }
     write_whole(run.folder / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
@@ -186,8 +189,10 @@ def read_prices(price_in: float | None, price_out: float | None) -> Prices | Non
     """Both prices or none.
 
     Raises:
-        UsageError: one of them only.
+        UsageError: one of them only, or one is no finite number.
     """
+    from math import isfinite
+
     from agent_env.errors import UsageError
     from agent_env.evaluation.summary import Prices
 
@@ -195,4 +200,6 @@ def read_prices(price_in: float | None, price_out: float | None) -> Prices | Non
         return None
     if price_in is None or price_out is None:
         raise UsageError("a cost needs both --price-in and --price-out; give 0 for what is free")
+    if not (isfinite(price_in) and isfinite(price_out)):
+        raise UsageError("--price-in and --price-out must be finite numbers")
     return Prices(price_in, price_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
     from agent_env.evaluation.record import EpisodeRecord
 
 _MOST_TASKS = 60
+QUIET_S = 30.0
+"""Seconds between lines where there is no terminal; a short run prints none."""
 
 
 class Progress:
-    """A bar with the running mean on a terminal's standard error, nothing elsewhere."""
+    """A bar with the running mean on a terminal's standard error; elsewhere a line now and then."""
 
     def __init__(self, title: str) -> None:
         import sys
@@ -25,8 +28,11 @@ class Progress:
         self._shown = sys.stderr.isatty()
         self._bar: Any = None
         self._task: Any = None
-        self._rewards: list[float] = []
+        self._rewards: dict[tuple[str, int], float | None] = {}
+        self._sum = 0.0
         self._failed = 0
+        self._expected = 0
+        self._next_line = time.monotonic() + QUIET_S
 
     def __enter__(self) -> Self:
         if self._shown:
@@ -58,35 +64,52 @@ class Progress:
         """What the server is doing."""
         if self._bar is not None:
             self._bar.update(self._task, note=line[:100])
+        else:
+            self._line(line)
 
     def start(self, expected: int, records: list[EpisodeRecord]) -> None:
         """Episodes in all, and those that there are already."""
+        for record in records:
+            self._count(record)
+        self._expected = expected
+        if 0 < len(records) < expected:
+            click.echo(f"{len(records)} of {expected} episodes are there already", err=True)
         if self._bar is not None:
-            for record in records:
-                self._count(record)
             self._bar.update(self._task, total=expected, completed=len(records), note=self._note())
 
     def add(self, record: EpisodeRecord) -> None:
         """The next episode."""
+        self._count(record)
         if self._bar is not None:
-            self._count(record)
-            self._bar.update(self._task, advance=1, note=self._note())
+            self._bar.update(self._task, completed=len(self._rewards), note=self._note())
+        else:
+            self._line(f"{len(self._rewards)} of {self._expected} episodes, {self._note()}")
+
+    def _line(self, text: str) -> None:
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + QUIET_S
+            click.echo(text, err=True)
 
     def _count(self, record: EpisodeRecord) -> None:
-        if record.reward is None:
-            self._failed += 1
-        else:
-            self._rewards.append(record.reward)
+        """One that is played again takes the place of the one before."""
+        if record.key in self._rewards:
+            before = self._rewards[record.key]
+            self._sum -= before or 0.0
+            self._failed -= before is None
+        self._rewards[record.key] = record.reward
+        self._sum += record.reward or 0.0
+        self._failed += record.reward is None
 
     def _note(self) -> str:
-        mean = f"mean {sum(self._rewards) / len(self._rewards):.3f}" if self._rewards else "no score yet"
+        scored = len(self._rewards) - self._failed
+        mean = f"mean {self._sum / scored:.3f}" if scored else "no score yet"
         return f"{mean}, {self._failed} failed" if self._failed else mean
 
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The tasks, the figures and the warnings, on standard output."""
     from agent_env.cli.errors import print_warning
-    from agent_env.evaluation.page import with_error
+    from agent_env.evaluation.tables import with_error
 
     rows = [
         [

@@ -77,10 +77,10 @@ def command(
       notes     what is worth knowing
     Keys are only ever added.
     """  # noqa: D301
-    import asyncio
     import json
     import time
 
+    from agent_env.cli.eval_signals import run_until_signal
     from agent_env.cli.rehearsal_table import LiveTable, print_summary
     from agent_env.plugin.trainer import RowSettings
     from agent_env.testing.policies import load_policy
@@ -113,14 +113,14 @@ def command(
 
     stopped = False
     if as_json:
-        done = asyncio.run(play(None))
+        done = run_until_signal(play(None))
         click.echo(json.dumps(done.as_json(), allow_nan=False))
     else:
         name = bundle.resolve().name
         began = time.perf_counter()
         with LiveTable(f"{name} · {trainer} · policy {policy}", groups * samples, bundle=name) as table:
             try:
-                done = asyncio.run(play(table))
+                done = run_until_signal(play(table))
             except KeyboardInterrupt:
                 stopped = True
                 seconds = time.perf_counter() - began

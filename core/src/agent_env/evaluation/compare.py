@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from agent_env.evaluation.summary import TaskFigures
 
 FEW_PAIRS = 10
-_MEANT = frozenset({"model", "base_url", "pass_at"})
-"""Settings in which the runs of a comparison are expected to differ."""
+_MEANT = frozenset({"model", "base_url", "pass_at", "tasks_digest"})
+"""Settings in which the runs of a comparison are expected to differ, or of which there are better words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,16 @@ class Comparison:
     different: dict[str, tuple[Any, Any]]
     warnings: Sequence[str]
 
+    @property
+    def verdict(self) -> str:
+        """What the intervals say: ``B is better``, ``B is worse``, ``no clear difference``; both must agree."""
+        intervals = [one for one in (self.bootstrap, self.student) if one is not None]
+        if intervals and all(one.low > 0 for one in intervals):
+            return "B is better"
+        if intervals and all(one.high < 0 for one in intervals):
+            return "B is worse"
+        return "no clear difference"
+
     def as_json(self) -> dict[str, Any]:
         """The object that ``agentenv compare --json`` prints."""
         return {
@@ -80,6 +90,7 @@ class Comparison:
             "only_in_a": self.unpaired[0],
             "only_in_b": self.unpaired[1],
             "different_settings": {key: list(pair) for key, pair in self.different.items()},
+            "verdict": self.verdict,
             "warnings": list(self.warnings),
             "tasks": [
                 {"task": pair.task, "a": pair.a, "b": pair.b, "difference": pair.difference} for pair in self.pairs
@@ -132,16 +143,24 @@ def compare(
         level=level,
         unpaired=unpaired,
         different=different,
-        warnings=_warnings(len(pairs), unpaired, failed, different),
+        warnings=_warnings(differences, unpaired, failed, different),
     )
 
 
 def _warnings(
-    pairs: int, unpaired: tuple[int, int], failed: tuple[int, int], different: dict[str, tuple[Any, Any]]
+    differences: Sequence[float],
+    unpaired: tuple[int, int],
+    failed: tuple[int, int],
+    different: dict[str, tuple[Any, Any]],
 ) -> list[str]:
     found = [f"the runs differ in {key}: {a!r} and {b!r}" for key, (a, b) in different.items() if key not in _MEANT]
+    if "tasks_digest" in different and "tasks" not in different:
+        found.append("names, prompts or tools of the tasks differ between the runs: are they the same tasks?")
+    pairs = len(differences)
     if pairs < FEW_PAIRS:
         found.append(f"only {pairs} tasks are in both runs: the intervals say little below {FEW_PAIRS}")
+    if pairs > 1 and differences[0] and min(differences) == max(differences):
+        found.append("every task changed by the same amount: the intervals have no width and say nothing")
     if any(unpaired):
         found.append(f"tasks with a score in one run only are left out: {unpaired[0]} of A, {unpaired[1]} of B")
     if any(failed):

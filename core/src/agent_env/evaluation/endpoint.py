@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from agent_env.evaluation.address import chat_url
@@ -39,6 +39,8 @@ _HOPELESS = {
     404: "is --base-url right, and --model a model of it?",
     405: "is --base-url right?",
 }
+_ALWAYS_HOPELESS = frozenset({401, 402})
+"""The others are about one conversation (moderation, a route) once the endpoint has answered another."""
 _AGAIN = frozenset({408, 409, 425, 429})
 _LONGEST_TEXT = 500
 
@@ -63,6 +65,7 @@ class Endpoint:
         self._timeout = timeout
         self._retries = retries
         self._throttle = Throttle()
+        self._answered = False
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url!r})"
@@ -130,17 +133,24 @@ class Endpoint:
             try:
                 payload: object = response.json()
             except (ValueError, RecursionError) as error:
-                raise ModelFailed(f"the chat endpoint answered 200 with what is no JSON: {error}") from error
+                if response.headers.get("content-type", "").startswith("text/event-stream"):
+                    self.hopeless = f"{self.url} streams its reply although it was asked not to: switch that off there"
+                    return None, self.hopeless
+                # A gateway that gave up half way; asking again is harmless here.
+                return None, f"the chat endpoint answered 200 with what is no JSON ({error})"
             fields = as_fields(payload)
-            if "error" not in fields or fields.get("choices"):
+            if _has_reply(fields):
+                self._answered = True
                 return (payload,), ""
+            if "error" not in fields:
+                return None, "the chat endpoint answered 200 without a message"
             # Gateways pass an engine's error on so; its code is the status that counts.
             status = as_count(as_fields(fields["error"]).get("code")) or 200
         text = self.redact(" ".join(response.text.split()))[:_LONGEST_TEXT]
         said = f"the chat endpoint answered {response.status_code} {text}".rstrip()
         if status == 429 and "insufficient_quota" in text:
             self.hopeless = said
-        elif status in _HOPELESS:
+        elif status in _HOPELESS and (status in _ALWAYS_HOPELESS or not self._answered):
             self.hopeless = f"{self.url}: {said}; {_HOPELESS[status]}"
         elif status >= 500 or status in _AGAIN:
             pause = retry_after(response.headers)
@@ -183,7 +193,11 @@ class EpisodeModel:
         if self._max_tokens is not None and self.usage.total >= self._max_tokens:
             self.over_budget = True
             raise ContextFull(f"its budget of {self._max_tokens} tokens is spent")
-        body: dict[str, Any] = {**self._request, "messages": [sendable(message) for message in messages]}
+        body: dict[str, Any] = {
+            **self._request,
+            "messages": [sendable(message) for message in messages],
+            "stream": False,
+        }
         if tools:
             body["tools"] = tools
         payload, retried = await self._endpoint.ask(self._client, body)
@@ -200,6 +214,12 @@ def sendable(message: Mapping[str, Any]) -> dict[str, Any]:
     if "content" not in kept:
         kept["content"] = None if "tool_calls" in kept else ""
     return kept
+
+
+def _has_reply(fields: Mapping[str, Any]) -> bool:
+    choices: object = fields.get("choices")
+    choice: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else None
+    return isinstance(as_fields(choice).get("message"), dict)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ class EvalPlan:
         concurrency: episodes at once.
         retries: further attempts for an episode that failed for a passing reason.
         retry_failed: play again what failed when the run was started before.
+        moved: continue a run whose endpoint had another address; needs ``out``.
         model_retries: further attempts for a reply.
         max_total_tokens: tokens of the whole run after which no episode is started.
         stop_after_failures: failures one after another at which the run stops; 0 = never.
@@ -68,6 +70,7 @@ class EvalPlan:
     model_timeout: float = 600.0
     retries: int = 1
     retry_failed: bool = False
+    moved: bool = False
     model_retries: int = 6
     stop_after_failures: int = 20
     pass_at: float = 1.0
@@ -89,9 +92,14 @@ class EvalPlan:
             raise UsageError("name a BUNDLE to serve here, or --url of a server that runs already, not both")
         if self.url is not None and (self.reward is not None or self.sandbox is not None or self.sandbox_options):
             raise UsageError("--reward, --sandbox and --sandbox-option belong to the server that --url names")
+        if self.moved and self.out is None:
+            raise UsageError("--moved needs --out: the folder's default name is made of the address, too")
         for name in ("k", "concurrency", "max_turns"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1")
         for name in ("tool_timeout", "reset_timeout", "model_timeout"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise UsageError(f"{name} must be seconds above 0")
+        for name, value in {**self.sampling, "pass_at": self.pass_at}.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"{name} must be a finite number, not {value}")

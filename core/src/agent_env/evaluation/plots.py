@@ -112,7 +112,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _frame(inner: str, low: float, high: float, most: int, label: str) -> str:
     floor = _HEIGHT - _BOTTOM
-    parts = [f'<line class="axis" x1="{_LEFT}" y1="{floor}" x2="{_WIDTH - _RIGHT}" y2="{floor}"/>', inner]
+    parts = [f'<line class="axis" x1="{_LEFT}" y1="{floor}" x2="{_WIDTH - _RIGHT}" y2="{floor}"/>']
     for value in _ticks(low, high):
         x = _LEFT + (value - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
         parts.append(f'<text class="tick" text-anchor="middle" x="{x:.2f}" y="{floor + 15}">{number(value)}</text>')
@@ -121,6 +121,7 @@ def _frame(inner: str, low: float, high: float, most: int, label: str) -> str:
         parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y:.2f}" x2="{_WIDTH - _RIGHT}" y2="{y:.2f}"/>')
         parts.append(f'<text class="tick" text-anchor="end" x="{_LEFT - 6}" y="{y + 4:.2f}">{number(count)}</text>')
     parts.append(f'<text class="dim" text-anchor="middle" x="{_WIDTH / 2}" y="{_HEIGHT - 4}">{escape(label)}</text>')
+    parts.append(inner)  # over the grid
     return _svg(_WIDTH, _HEIGHT, "".join(parts), label)
 
 

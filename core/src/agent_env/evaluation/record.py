@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,6 +76,11 @@ class EpisodeRecord:
         """Prompt and completion tokens."""
         return self.tokens.get("prompt", 0) + self.tokens.get("completion", 0)
 
+    @property
+    def odd_calls(self) -> int:
+        """Calls that were invalid, unknown or unparsed."""
+        return self.invalid_calls + self.unknown_calls + self.unparsed_calls
+
     def as_json(self) -> dict[str, Any]:
         """A JSON object: finite numbers, valid Unicode."""
         return cast("dict[str, Any]", json_safe(asdict(self)))
@@ -95,9 +101,15 @@ class EpisodeRecord:
             raise ValueError(f"no record of an episode: {error}") from error
         if not isinstance(record.task, str) or not isinstance(record.repeat, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError("no record of an episode: task or repeat is none")  # noqa: TRY004
+        if record.reward is not None and not _finite(record.reward):
+            raise ValueError(f"no record of an episode: its reward is {record.reward!r}")
         if (record.reward is None) == (record.failure is None):
             raise ValueError("no record of an episode: it must have a reward or a failure")
         return record
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def record_of(

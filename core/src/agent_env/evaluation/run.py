@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,14 @@ from agent_env.evaluation.play import Table, play_episode
 from agent_env.evaluation.record import record_of
 from agent_env.evaluation.serve import read_tasks, server_of
 from agent_env.evaluation.settings import EvalSettings, tasks_digest
-from agent_env.evaluation.store import RunStore
+from agent_env.evaluation.store import RunStore, in_order
 from agent_env.evaluation.usage import Usage
 from agent_env.plugin.trainer import RowSettings
 from agent_env.rollout import Result, Supervisor
 from agent_env.rollout.rows.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import httpx
     from agent_env.evaluation.plan import EvalPlan
@@ -42,7 +42,7 @@ class EvalRun:
         records: every episode, without transcripts.
         stopped: why it ended before everything was played, `None` when it did not.
         left_out: tasks that the server cannot play.
-        wasted_tokens: spent on failed episodes that were played again later.
+        wasted: tokens of failed episodes that were played again later, ``prompt`` and ``completion``.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class EvalRun:
     records: list[EpisodeRecord]
     stopped: str | None
     left_out: Sequence[str] = ()
-    wasted_tokens: int = 0
+    wasted: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 async def evaluate(plan: EvalPlan) -> EvalRun:
@@ -88,7 +88,7 @@ async def evaluate(plan: EvalPlan) -> EvalRun:
         )
         endpoint = Endpoint(base_url, key=plan.key, timeout=plan.model_timeout, retries=plan.model_retries)
         folder = plan.out or Path(DEFAULT_FOLDER) / settings.default_name()
-        store = RunStore(folder, settings, redact=endpoint.redact)
+        store = RunStore(folder, settings, redact=endpoint.redact, moved=plan.moved)
         await asyncio.to_thread(store.__enter__)
         try:
             pending = _pending(tasks, plan, store)
@@ -104,10 +104,10 @@ async def evaluate(plan: EvalPlan) -> EvalRun:
             return EvalRun(
                 folder,
                 store.settings,
-                sorted(store.records.values(), key=lambda one: (one.index, one.task, one.repeat)),
+                in_order(store.records.values()),
                 player.stopped,
                 server.left_out,
-                store.wasted_tokens,
+                dict(store.wasted),
             )
         finally:
             store.__exit__(None, None, None)
@@ -145,7 +145,7 @@ class _Players:
         )
         self._listing = asyncio.Lock()
         self._writing = asyncio.Lock()
-        self._spent = sum(record.spent for record in store.records.values()) + store.wasted_tokens
+        self._spent = sum(record.spent for record in store.records.values()) + sum(store.wasted.values())
         self._failures = 0
         self.stopped: str | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import UsageError
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _FREE = frozenset({"k", "pass_at"})
 """Settings that a resumed run may change: more repeats are further episodes, the others only count what there is."""
+
+_MAY_GROW = frozenset({"tool_timeout", "reset_timeout", "model_timeout"})
+"""What has a score has the same one with more time; what failed for want of time may be played again."""
 
 _OWNED = frozenset({"messages", "tools", "model", "stream", "stream_options", "n"})
 """Request fields that the evaluation sets itself."""
@@ -77,31 +80,46 @@ class EvalSettings:
         Raises:
             UsageError: a key is missing.
         """
-        known = {item.name for item in fields(cls)}
-        try:
-            return cls(**{key: item for key, item in value.items() if key in known})
-        except TypeError as error:
-            raise UsageError(f"run.json holds no settings of an evaluation: {error}") from error
+        known = {item.name: item for item in fields(cls)}
+        needed = {name for name, item in known.items() if item.default is item.default_factory is MISSING}
+        missing = sorted(needed - set(value))
+        if missing:
+            raise UsageError(f"no settings of an evaluation: {', '.join(missing)} missing")
+        for name in ("tasks", "k"):
+            if not isinstance(value.get(name, 1), int):
+                raise UsageError(f"no settings of an evaluation: {name} is no count")
+        if not isinstance(value.get("pass_at", 1.0), int | float):
+            raise UsageError("no settings of an evaluation: pass_at is no number")
+        return cls(**{key: item for key, item in value.items() if key in known})
 
     def differences(self, other: EvalSettings) -> dict[str, tuple[Any, Any]]:
         """Settings that differ, by name: here and there."""
         mine, theirs = self.as_json(), other.as_json()
         return {key: (mine[key], theirs[key]) for key in mine if mine[key] != theirs[key]}
 
-    def check_resume(self, before: EvalSettings, where: str) -> None:
-        """Check that a run with the settings ``before`` may be continued with these.
+    def continuing(self, before: EvalSettings, where: str, *, moved: bool = False) -> EvalSettings:
+        """The settings with which a run that has the settings ``before`` goes on.
+
+        Args:
+            before: of the run so far.
+            where: names the run.
+            moved: the endpoint may have another address.
 
         Raises:
-            UsageError: names what differs.
+            UsageError: names what differs and may not.
         """
-        changed = {key: pair for key, pair in before.differences(self).items() if key not in _FREE}
+        changed = {
+            key: pair
+            for key, pair in before.differences(self).items()
+            if key not in _FREE and not (key in _MAY_GROW and pair[1] > pair[0]) and not (moved and key == "base_url")
+        }
         if changed:
             lines = [f"  {key}: the run has {_show(old)}, now {_show(new)}" for key, (old, new) in changed.items()]
-            raise UsageError(
-                "\n".join(
-                    [f"{where} holds a run with other settings:", *lines, "give the same settings, or another --out"]
-                )
-            )
+            mend = "give the same settings, or another --out"
+            if "base_url" in changed:
+                mend += "; --moved when it is the same model at another address"
+            raise UsageError("\n".join([f"{where} holds a run with other settings:", *lines, mend]))
+        return replace(self, k=max(before.k, self.k))
 
     def default_name(self) -> str:
         """A folder name that the same settings always get."""
@@ -133,6 +151,7 @@ def read_extra(pairs: tuple[str, ...], named: Mapping[str, Any] | None = None) -
             raise UsageError(f"--extra {key}: that field is given twice")
         try:
             extra[key] = json.loads(text, parse_constant=_no_constant)
+            json.dumps(extra[key], allow_nan=False)  # 1e999 is read as infinite
         except (ValueError, RecursionError) as error:
             raise UsageError(f"--extra {key}: {text!r} is not JSON ({error}); quote a string twice") from error
     return extra

@@ -13,7 +13,7 @@ from agent_env.evaluation.record import EpisodeRecord
 from agent_env.evaluation.settings import EvalSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -31,34 +31,43 @@ class RunStore:
         folder: made when it is missing.
         settings: compared with those of a run that is there already.
         redact: applied to every line before it is written.
+        moved: continue a run whose endpoint had another address.
 
     Raises:
         UsageError: on entering: other settings, another process writes here, or a file that is no run.
     """
 
-    def __init__(self, folder: Path, settings: EvalSettings, *, redact: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: EvalSettings,
+        *,
+        redact: Callable[[str], str] | None = None,
+        moved: bool = False,
+    ) -> None:
         self.folder = folder
         self.settings = settings
         self.records: dict[tuple[str, int], EpisodeRecord] = {}
         """By task and repeat; the last of each, transcripts left out."""
-        self.wasted_tokens = 0
-        """Spent on episodes that were replaced by a later one."""
+        self.wasted = {"prompt": 0, "completion": 0}
+        """Tokens of episodes that were replaced by a later one."""
         self._redact = redact or str
+        self._moved = moved
         self._file = -1
 
     def __enter__(self) -> Self:
         header = self.folder / RUN_FILE
         episodes = self.folder / EPISODES_FILE
         if header.exists():
-            before = read_settings(self.folder)
-            self.settings.check_resume(before, str(self.folder))
-            self.settings = replace(self.settings, k=max(before.k, self.settings.k))
-        elif episodes.exists():
-            raise UsageError(f"{self.folder} has {EPISODES_FILE} but no {RUN_FILE}: give another --out")
+            self._continuing()  # before anything is made in a folder that may be somebody else's
         self.folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(episodes, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             self._lock()
+            if header.exists():
+                self.settings = self._continuing()
+            elif os.fstat(self._file).st_size:
+                raise UsageError(f"{self.folder} has {EPISODES_FILE} but no {RUN_FILE}: give another --out")
             _drop_torn_line(self._file)
             write_whole(header, json.dumps({"format": FORMAT, "settings": self.settings.as_json()}, indent=2) + "\n")
             for record in read_episodes(self.folder, transcripts=False):
@@ -88,16 +97,20 @@ class RunStore:
             while left:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
-        except OSError:
+        except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, before)
-            raise
+            raise OSError(error.errno, error.strerror, str(self.folder / EPISODES_FILE)) from error
         self._keep(record)
+
+    def _continuing(self) -> EvalSettings:
+        return self.settings.continuing(read_settings(self.folder), str(self.folder), moved=self._moved)
 
     def _keep(self, record: EpisodeRecord) -> None:
         old = self.records.pop(record.key, None)
         if old is not None:
-            self.wasted_tokens += old.spent
+            for key in self.wasted:
+                self.wasted[key] += old.tokens.get(key, 0)
         self.records[record.key] = without_transcript(record)
 
     def _lock(self) -> None:
@@ -131,7 +144,10 @@ def read_settings(folder: Path) -> EvalSettings:
     if fields.get("format") != FORMAT:
         raise UsageError(f"{path}: its format is {fields.get('format')!r}, this version reads {FORMAT}")
     settings = fields.get("settings")
-    return EvalSettings.from_json(cast("dict[str, Any]", settings) if isinstance(settings, dict) else {})
+    try:
+        return EvalSettings.from_json(cast("dict[str, Any]", settings) if isinstance(settings, dict) else {})
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def read_episodes(folder: Path, *, transcripts: bool = True) -> Iterator[EpisodeRecord]:
@@ -162,11 +178,45 @@ def read_run(folder: Path, *, transcripts: bool = False) -> tuple[EvalSettings, 
     Raises:
         UsageError: it is no run.
     """
+    settings, records, _ = read_history(folder, transcripts=transcripts)
+    return settings, records
+
+
+def read_history(
+    folder: Path, *, transcripts: bool = False
+) -> tuple[EvalSettings, list[EpisodeRecord], dict[str, int]]:
+    """As `read_run`, with the ``prompt`` and ``completion`` tokens of episodes that a later one replaced.
+
+    Raises:
+        UsageError: it is no run.
+    """
     settings = read_settings(folder)
+    wasted = {"prompt": 0, "completion": 0}
     records: dict[tuple[str, int], EpisodeRecord] = {}
     for record in read_episodes(folder, transcripts=transcripts):
+        before = records.get(record.key)
         records[record.key] = record
-    return settings, sorted(records.values(), key=lambda one: (one.index, one.task, one.repeat))
+        if before is not None:
+            for key in wasted:
+                wasted[key] += before.tokens.get(key, 0)
+    return settings, in_order(records.values()), wasted
+
+
+def read_conversations(folder: Path) -> Iterator[tuple[tuple[str, int], Sequence[Mapping[str, Any]]]]:
+    """The transcripts of the records that count, one after another: a run's need not fit the memory at once.
+
+    Raises:
+        UsageError: a line is no record.
+    """
+    last = {record.key: number for number, record in enumerate(read_episodes(folder, transcripts=False))}
+    for number, record in enumerate(read_episodes(folder)):
+        if last.get(record.key) == number:
+            yield record.key, record.messages
+
+
+def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+    """Records by task, in the order of the split, and repeat."""
+    return sorted(records, key=lambda one: (one.index, one.task, one.repeat))
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -178,6 +228,8 @@ def write_whole(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from agent_env.evaluation.record import EpisodeRecord
     from agent_env.evaluation.settings import EvalSettings
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -71,6 +73,11 @@ class TaskFigures:
         }
 
 
+def solves(reward: float, pass_at: float) -> bool:
+    """Whether an episode is solved. Weights that add up to 1 may give 0.9999999999999999: that is 1."""
+    return reward >= pass_at - _ROUNDING
+
+
 def by_task(records: Iterable[EpisodeRecord], pass_at: float) -> list[TaskFigures]:
     """Figures of every task, in the order of the split."""
     groups: dict[str, list[EpisodeRecord]] = {}
@@ -85,7 +92,7 @@ def by_task(records: Iterable[EpisodeRecord], pass_at: float) -> list[TaskFigure
                 index=group[0].index,
                 rewards=rewards,
                 failed=sum(1 for one in group if one.failure is not None),
-                solved=sum(1 for reward in rewards if reward >= pass_at),
+                solved=sum(1 for reward in rewards if solves(reward, pass_at)),
                 tokens=sum(one.spent for one in group),
             )
         )
@@ -108,13 +115,15 @@ def summarize(
     records: Sequence[EpisodeRecord],
     *,
     prices: Prices | None = None,
-    wasted_tokens: int = 0,
+    wasted: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The summary of a run, a JSON object.
 
     ``mean_reward`` is the mean over tasks of the mean over a task's scored episodes, ``stderr`` its standard error
-    across tasks. Failed episodes are in ``failures`` and in no score.
+    across tasks. Failed episodes are in ``failures`` and in no score. ``wasted`` are tokens of episodes that were
+    replaced by a later one: they are in no count of the episodes, and in the cost.
     """
+    replaced = wasted or {}
     tasks = by_task(records, settings.pass_at)
     mean, stderr = mean_and_stderr([one.mean for one in tasks if one.mean is not None])
     failures = [record.failure for record in records if record.failure is not None]
@@ -146,9 +155,14 @@ def summarize(
         "model_retries": sum(one.model_retries for one in records),
         "turns": sum(one.turns for one in records),
         "end_reasons": dict(Counter(one.end_reason for one in records).most_common()),
-        "tokens": {**tokens, "total": tokens["prompt"] + tokens["completion"], "replaced_episodes": wasted_tokens},
+        "tokens": {
+            **tokens,
+            "total": tokens["prompt"] + tokens["completion"],
+            "replaced_episodes": sum(replaced.values()),
+        },
         "tokens_complete": counted,
-        "cost": None if prices is None else prices.cost(tokens),
+        "cost": None if prices is None else prices.cost(tokens) + prices.cost(replaced),
+        "prices": None if prices is None else {"in": prices.prompt, "out": prices.completion},
         "mean_episode_seconds": math.fsum(seconds) / len(seconds) if seconds else None,
         "warnings": _warnings(settings, records, counted=counted),
         "tasks": [one.as_json() for one in tasks],
