@@ -68,11 +68,11 @@ def test_a_container_has_no_network_and_no_rights(
                 assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (500_000_000, 128 << 20, 64)
                 assert host["MemorySwap"] == host["Memory"], "memory could be swapped out beyond its limit"
                 assert host["Init"] is True
+                done = await box.exec(["python", "-c", "b = bytearray(400 << 20); print(len(b))"], timeout=30)
+                assert done.exit_code == 137, f"the limit of memory is not kept: {done}"
                 code = "import os; [os.fork() or __import__('time').sleep(9) for _ in range(99)]"
                 done = await box.exec(["python", "-c", code], timeout=30)
                 assert "Resource temporarily unavailable" in done.stderr, "the limit of processes is not kept"
-                done = await box.exec(["python", "-c", "b = bytearray(400 << 20); print(len(b))"], timeout=30)
-                assert done.exit_code == 137, f"the limit of memory is not kept: {done}"
 
     asyncio.run(play())
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from agent_env.errors import PluginLoadError, SandboxUnavailable
 from agent_env.sandboxes.docker.failures import EngineError
 from agent_env.sandboxes.docker.hijack import Hijacked
+from agent_env.sandboxes.docker.ssh import Forward
 from agent_env.sandboxes.docker.upgrade import upgrade
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Engine:
         self._client: Any = None
         self._base = ""
         self._opening: asyncio.Task[None] | None = None
+        self._forward: Forward | None = None
         self.address = host or ""
 
     async def open(self) -> None:
@@ -47,8 +49,13 @@ class Engine:
 
     async def _open(self) -> None:
         if self._client is None:
-            self._client = self._connect()
-            self.address = str(self._client._connection_info)  # noqa: SLF001 - no public name has the resolved address
+            self.address = await self._resolve()
+            if self.address.startswith("ssh://"):
+                self._forward = self._forward or Forward(self.address)
+                await self._forward.ready()
+                self._client = self._connect(f"unix://{self._forward.path}")
+            else:
+                self._client = self._connect(self._host)
         base = str(self._client.docker_host)
         try:
             async with asyncio.timeout(30):
@@ -63,7 +70,8 @@ class Engine:
         api = min((int(major), int(minor or 0)), _NEWEST_API)
         self._base = f"{base}/v{api[0]}.{api[1]}"
 
-    def _connect(self) -> Any:
+    async def _resolve(self) -> str:
+        """The engine's address, by Docker's own rules where none was named."""
         try:
             import aiodocker
             import aiohttp
@@ -71,23 +79,30 @@ class Engine:
             raise PluginLoadError(
                 f"the Docker SDK cannot be imported ({error}); install it with: pip install agentenv-sandbox-docker"
             ) from error
+        connector = aiohttp.UnixConnector("/nowhere")
+        try:
+            found = aiodocker.Docker(url=self._host, connector=connector)
+            await found.close()
+        except (AssertionError, ValueError, OSError, aiodocker.DockerError) as error:
+            raise _none_found(error) from error
+        finally:
+            await connector.close()
+        return str(found._connection_info)  # noqa: SLF001 - no public name has the resolved address
+
+    @staticmethod
+    def _connect(url: str | None) -> Any:
+        import aiodocker
+        import aiohttp
+
         try:
             # Hijacked connections last as long as their commands: the usual limit of 100 would block all others.
-            client = aiodocker.Docker(url=self._host, timeout=aiohttp.ClientTimeout(total=None, connect=30))
-            connector = client.session.connector
-            if connector is not None:
-                connector._limit = 0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - aiodocker takes no limit
-            return client
-        except ImportError as error:
-            raise SandboxUnavailable(
-                f"the Docker engine is reached through ssh, which needs asyncssh: {error}; install it with "
-                "pip install 'agentenv-sandbox-docker[ssh]'",
-                provider="docker",
-                retryable=False,
-            ) from error
+            client = aiodocker.Docker(url=url, timeout=aiohttp.ClientTimeout(total=None, connect=30))
         except (AssertionError, ValueError, OSError, aiodocker.DockerError) as error:
-            reason = f": {error}" if str(error) else ""
-            raise SandboxUnavailable(f"no Docker engine was found{reason}; {_WHERE}", provider="docker") from error
+            raise _none_found(error) from error
+        connector = client.session.connector
+        if connector is not None:
+            connector._limit = 0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - aiodocker takes no limit
+        return client
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
@@ -99,6 +114,9 @@ class Engine:
         if client is not None:
             await client.close()
             await asyncio.sleep(0)
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            await forward.close()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -228,7 +246,14 @@ class Engine:
             raise EngineError(0, "the connection to the Docker engine is closed")
         session = cast("aiohttp.ClientSession", self._client.session)
         try:
-            reply = await session.request(method, url, **more)
+            await self._led()
+            try:
+                reply = await session.request(method, url, **more)
+            except aiohttp.ClientConnectorError:  # nothing was sent yet
+                if self._forward is None or not await self._forward.ended():
+                    raise
+                await self._led()
+                reply = await session.request(method, url, **more)
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
         if reply.status < 400:
@@ -238,6 +263,14 @@ class Engine:
         finally:
             reply.release()
         raise EngineError(reply.status, _message(text) or f"HTTP {reply.status}", reply.headers.get("Retry-After"))
+
+    async def _led(self) -> None:
+        """See that ssh, where there is one, leads to the engine."""
+        if self._forward is not None:
+            try:
+                await self._forward.ready()
+            except SandboxUnavailable as error:
+                raise EngineError(0, str(error)) from error
 
     def _lost(self, error: Exception) -> EngineError:
         return EngineError(0, f"cannot reach the Docker engine at {self.address}: {str(error) or type(error).__name__}")
@@ -250,6 +283,11 @@ async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 _WHERE = "start Docker, or name the engine with DOCKER_HOST or the option docker.host"
+
+
+def _none_found(error: Exception) -> SandboxUnavailable:
+    reason = f": {error}" if str(error) else ""
+    return SandboxUnavailable(f"no Docker engine was found{reason}; {_WHERE}", provider="docker")
 
 
 def _message(text: str) -> str:

@@ -179,7 +179,12 @@ async def wait_ready(engine: Engine, container: str, reach: Reach, spec: Sandbox
                 look_at = loop.time() + look
                 if reach.about.way == "socket" and await reach.endpoint(found) is None:
                     await reach.lead_in(int(found["State"].get("Pid") or 0), loop.time() - began)
-            endpoint = await reach.endpoint(found) if found or reach.about.way == "socket" else None
+            try:
+                endpoint = await reach.endpoint(found) if found or reach.about.way == "socket" else None
+            except EngineError as error:
+                if error.status != 409 or loop.time() >= deadline:
+                    raise
+                endpoint, look_at = None, loop.time()  # it ended at that very moment: look how
             if endpoint is not None:
                 status = await _ask(endpoint, spec.health)
                 if status is not None and status < 500:
