@@ -30,6 +30,7 @@ class Page:
         module: module of the contract, or `None`.
         names: classes and functions of it, the contract itself first.
         suite: module and class of the conformance suite, or `None`.
+        helpers: modules with pieces that plugins of this kind share.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Page:
     module: str | None = None
     names: tuple[str, ...] = ()
     suite: str | None = None
+    helpers: tuple[str, ...] = ()
 
 
 PAGES = (
@@ -49,6 +51,13 @@ PAGES = (
             "Resources", "Capabilities", "Endpoint", "ExecResult", "SandboxRecord", "CodeRequest",
         ),
         "agent_env.testing.sandbox_suite:SandboxSuite",
+        tuple(
+            f"agent_env.plugin.{name}"
+            for name in (
+                "lease", "leased", "reaping", "creates", "pacing", "patience", "once", "codebox", "scratch", "tasks",
+                "sdks", "options",
+            )
+        ),
     ),
     Page(
         "reward",
@@ -103,6 +112,10 @@ def page(one: Page) -> str:
         lines += ["## The contract", "", words(inspect.getdoc(module) or ""), ""]
         for name in one.names:
             lines += entry(getattr(module, name), one.module)
+    if one.helpers:
+        lines += ["## Pieces to build one from", "", "What the providers of this repository share; take what fits.", ""]
+        for name in one.helpers:
+            lines += [f"### `{name}`", "", words(inspect.getdoc(importlib.import_module(name)) or ""), ""]
     if one.suite is not None:
         lines += suite(one.suite)
     return "\n".join(lines).rstrip() + "\n"

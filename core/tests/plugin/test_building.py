@@ -58,6 +58,7 @@ def test_a_plain_path_where_the_builder_expands_nothing(tmp_path: Path) -> None:
         ("FROM x\nCMD run me\n", ("/bin/sh", "-c", "run me")),
         ('FROM x\nENTRYPOINT run me\nCMD ["a"]\n', ("/bin/sh", "-c", "run me")),
         ('FROM x\nCMD ["a"]\nFROM y\n', None),
+        ('FROM x\nCMD ["a"]\nRUN <<"END" sh\nCMD ["no"]\nEND\n', ("a",)),
         ("FROM x\n", None),
     ],
 )

@@ -27,11 +27,16 @@ class Dockerfile:
     ports: tuple[int, ...] = ()
 
 
-def _instructions(text: str) -> list[tuple[str, str]]:
+def instructions(text: str) -> list[tuple[str, str]]:
+    """The instructions of a Dockerfile: word in capitals, and the rest with continued lines joined."""
     found: list[tuple[str, str]] = []
     pending = ""
+    heredoc: str | None = None
     for line in text.splitlines():
-        if line.strip().startswith("#") or (not line.strip() and pending):
+        if heredoc is not None:
+            heredoc = None if line.strip() == heredoc else heredoc
+            continue
+        if line.lstrip().startswith("#") or (not line.strip() and pending):
             continue
         if line.rstrip().endswith("\\"):
             pending += line.rstrip()[:-1] + " "
@@ -40,6 +45,9 @@ def _instructions(text: str) -> list[tuple[str, str]]:
         pending = ""
         if word:
             found.append((word.upper(), rest.strip()))
+        here = re.search(r"<<-?\s*([\"']?)(\w+)\1", rest)
+        if here is not None and word.upper() in {"RUN", "COPY", "ADD"}:
+            heredoc = here[2]
     return found
 
 
@@ -58,7 +66,7 @@ def parse(text: str) -> Dockerfile:
     result = Dockerfile()
     parts: dict[str, tuple[str, ...]] = {}
     shells: set[str] = set[str]()
-    for word, rest in _instructions(text):
+    for word, rest in instructions(text):
         if word == "FROM":
             result, parts, shells = Dockerfile(), {}, set[str]()
         elif word == "WORKDIR":

@@ -129,7 +129,9 @@ class Creator:
             about,
             self._options,
             create_id=ticket.create_id,
-            marks=labels.write(ticket.create_id, spec.labels, about, now, now + spec.ttl_s),
+            marks=labels.LABELS.write(
+                ticket.create_id, spec.label, spec.labels, about, created_at=now, expires_at=now + spec.ttl_s
+            ),
         )
         seconds = max(1.0, deadline - asyncio.get_running_loop().time())
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxNotFound, SandboxUnsupported
 from agent_env.plugin.building import context as contexts
+from agent_env.plugin.building.dockerfile import instructions
 from agent_env.plugin.building.plan import ServerPlan, server_of
+from agent_env.plugin.once import Once
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
 from agent_env.plugin.scratch import Scratch
-from agent_env.sandboxes.daytona.dockerfile import instructions
 from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.sdk import NAME, state_of
 
@@ -64,9 +65,7 @@ class Images:
     def __init__(self, api: Api, options: DaytonaOptions) -> None:
         self._api = api
         self._options = options
-        self._known: dict[tuple[Image, Size], Ready] = {}
-        self._work: dict[tuple[Image, Size], asyncio.Task[Ready]] = {}
-        self._listeners: dict[tuple[Image, Size], list[Progress]] = {}
+        self._known: Once[tuple[Image, Size], Ready] = Once(NAME)
 
     async def get(self, image: Image, size: Size, progress: Progress | None = None) -> Ready:
         """What to create from.
@@ -74,48 +73,19 @@ class Images:
         Raises:
             SandboxUnsupported: an image of a kind that is not run here; BuildFailed: with the end of the log.
         """
-        key = (image, size)
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        listeners = self._listeners.setdefault(key, [])
-        if progress is not None:
-            listeners.append(progress)
-        task = self._work.get(key)
-        if task is None:
-            task = self._work[key] = asyncio.create_task(self._get(image, size, listeners), name="daytona snapshot")
-            task.add_done_callback(lambda _: self._forget(key))
-        try:
-            return await asyncio.shield(task)  # one that waits may be cancelled; the others still want it
-        finally:
-            if progress is not None and progress in listeners:
-                listeners.remove(progress)
+        return await self._known.get((image, size), lambda say: self._get(image, size, say), progress)
 
     def forget(self, image: Image, size: Size) -> None:
         """Look again at the next use: Daytona says that the snapshot is gone."""
-        self._known.pop((image, size), None)
-
-    def _forget(self, key: tuple[Image, Size]) -> None:
-        task = self._work.pop(key, None)
-        self._listeners.pop(key, None)
-        if task is not None and not task.cancelled():
-            task.exception()
+        self._known.forget(lambda key, _: key == (image, size))
 
     async def close(self) -> None:
         """Stop waiting for what is built; Daytona finishes it, and its name finds it again."""
-        tasks = list(self._work.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._known.close()
 
     # -- work ---------------------------------------------------------------------------------------------------------
 
-    async def _get(self, image: Image, size: Size, listeners: list[Progress]) -> Ready:
-        def say(line: str) -> None:
-            for listener in list(listeners):
-                listener(line)
-
+    async def _get(self, image: Image, size: Size, say: Progress) -> Ready:
         match image:
             case BuildContext():
                 ready = await self._from_folder(image, size, say)
@@ -135,7 +105,6 @@ class Images:
                 raise SandboxUnsupported(
                     "the daytona sandbox runs Dockerfiles, images and snapshots, not this machine itself", provider=NAME
                 )
-        self._known[(image, size)] = ready
         return ready
 
     async def _from_folder(self, image: BuildContext, size: Size, say: Progress) -> Ready:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING
 
-from agent_env.plugin import lease
-from agent_env.plugin.sandbox import SandboxRecord
+from agent_env.plugin.leased import Labels, Leased
 from agent_env.sandboxes.daytona.sdk import NAME, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agent_env.plugin.leased import Status
     from agent_env.sandboxes.daytona.sdk import Remote
 
-MARK = "agentenv"
-CREATE_ID = "agentenv.id"
-EXPIRES = "agentenv.expires"
-_OWNER = "agentenv.owner"
-_CREATED = "agentenv.created"
-_ABOUT = "agentenv.about"
-_USER = "agentenv.label."
-
-Status = Literal["starting", "running", "exited", "gone"]
+LABELS = Labels(NAME)
 
 _STATUS: Mapping[str, Status] = {
     "started": "running",
@@ -55,54 +46,23 @@ class About:
     """What another process has to know to use a sandbox.
 
     Attributes:
-        label: its short name.
         serves: whether it has a server.
         port: TCP port of the server.
         workdir: folder that relative paths start in, or ``""`` for the image's own.
         ours: whether we started the server, and not the snapshot's entrypoint.
     """
 
-    label: str
-    serves: bool
+    serves: bool = False
     port: int = 0
     workdir: str = ""
     ours: bool = True
 
-    def text(self) -> str:
-        """As JSON."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":"))
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Leased):
     """A sandbox of ours as Daytona lists it."""
 
-    id: str
-    create_id: str
-    labels: Mapping[str, str]
-    raw: Mapping[str, str]
-    created_at: float
-    expires_at: float
-    owner: Mapping[str, Any]
-    status: Status
     about: About
-
-    def record(self) -> SandboxRecord:
-        """As the contract lists it."""
-        return SandboxRecord(
-            id=self.id,
-            labels=self.labels,
-            created_at=self.created_at,
-            expires_at=self.expires_at,
-            owner_alive=lease.alive(self.owner) if self.owner else None,
-            status=self.status,
-        )
-
-    def may_reap(self, now: float, older_than_s: float | None) -> bool:
-        """Whether nobody owns it any more."""
-        return lease.may_reap(
-            self.owner, created_at=self.created_at, expires_at=self.expires_at, now=now, older_than_s=older_than_s
-        )
 
 
 def name_of(create_id: str) -> str:
@@ -110,68 +70,22 @@ def name_of(create_id: str) -> str:
     return f"agentenv-{create_id}"
 
 
-def write(
-    create_id: str, user: Mapping[str, str], about: About, created_at: float, expires_at: float
-) -> dict[str, str]:
-    """Labels of a new sandbox."""
-    return {
-        MARK: NAME,
-        CREATE_ID: create_id,
-        _OWNER: json.dumps(lease.owner(), separators=(",", ":")),
-        _CREATED: f"{created_at:.3f}",
-        EXPIRES: f"{expires_at:.3f}",
-        _ABOUT: about.text(),
-        f"{_USER}label": about.label,
-        **{f"{_USER}{key}": value for key, value in user.items()},
-    }
-
-
-def query(labels: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Labels by which Daytona finds sandboxes of ours."""
-    return {MARK: NAME, **{f"{_USER}{key}": value for key, value in (labels or {}).items()}}
-
-
 def read(remote: Remote) -> Found | None:
     """What Daytona says of a sandbox; `None` when it is none of ours."""
-    raw = dict(remote.labels)
-    if raw.get(MARK) != NAME or CREATE_ID not in raw:
+    said = LABELS.read(remote.labels)
+    if said is None:
         return None
-    created = _number(raw.get(_CREATED), _time(getattr(remote, "created_at", None)))
-    expires = _number(raw.get(EXPIRES), _time(getattr(remote, "auto_destroy_at", None)))
-    user = {key.removeprefix(_USER): value for key, value in raw.items() if key.startswith(_USER)}
+    created, expires = getattr(remote, "created_at", None), getattr(remote, "auto_destroy_at", None)
     return Found(
         id=remote.id,
-        create_id=raw[CREATE_ID],
-        labels={MARK: NAME, "create_id": raw[CREATE_ID], **user},
-        raw=raw,
-        created_at=created,
-        expires_at=expires,
-        owner=_object(raw.get(_OWNER)),
+        create_id=said.create_id,
+        labels=said.labels,
+        created_at=_time(created) if said.created_at is None else said.created_at,
+        expires_at=_time(expires) if said.expires_at is None else said.expires_at,
+        owner=said.owner,
         status=status_of(state_of(remote)),
-        about=_about(_object(raw.get(_ABOUT))),
+        about=said.about_as(About, About()),
     )
-
-
-def _about(fields: Mapping[str, Any]) -> About:
-    try:
-        return About(**fields)
-    except TypeError:
-        return About(label="", serves=False)
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value: object = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _number(text: str | None, default: float) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        return default
 
 
 def _time(text: str | None) -> float:

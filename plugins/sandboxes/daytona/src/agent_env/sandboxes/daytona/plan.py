@@ -97,7 +97,7 @@ def about(spec: SandboxSpec, ready: Ready, options: DaytonaOptions) -> About:
     start = ready.start
     workdir = (start.workdir if start is not None else None) or ""
     if not spec.serves:
-        return labels.About(label=spec.label, serves=False, workdir=workdir)
+        return labels.About(workdir=workdir)
     port = options.port or (start.port if start is not None else None) or spec.port
     if spec.command is None and ready.command is None and not ready.runs_itself:
         raise SandboxUnsupported(
@@ -106,7 +106,7 @@ def about(spec: SandboxSpec, ready: Ready, options: DaytonaOptions) -> About:
             provider=NAME,
         )
     ours = spec.command is not None or not ready.runs_itself
-    return labels.About(label=spec.label, serves=True, port=port, workdir=workdir, ours=ours)
+    return labels.About(serves=True, port=port, workdir=workdir, ours=ours)
 
 
 def environment(spec: SandboxSpec, about: About) -> dict[str, str]:

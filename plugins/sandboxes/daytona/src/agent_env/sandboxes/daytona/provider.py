@@ -7,25 +7,26 @@ import hashlib
 import logging
 import os
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
+from agent_env.errors import SandboxNotFound
+from agent_env.plugin import reaping
+from agent_env.plugin.codebox import CodeBoxes
+from agent_env.plugin.creates import Creates
+from agent_env.plugin.once import Once
+from agent_env.plugin.options import read_options
 from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
 from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.daytona import ending, plan
 from agent_env.sandboxes.daytona import labels as marks
 from agent_env.sandboxes.daytona.client import Api
-from agent_env.sandboxes.daytona.codebox import CodeBoxes
 from agent_env.sandboxes.daytona.creation import Creator
-from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.images import Images
 from agent_env.sandboxes.daytona.keeper import Keeper
 from agent_env.sandboxes.daytona.options import DaytonaOptions
 from agent_env.sandboxes.daytona.sandbox import DaytonaSandbox
 from agent_env.sandboxes.daytona.sdk import NAME
-from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ log = logging.getLogger("agent_env.sandboxes.daytona")
 
 _CLOSE_DEADLINE = 90.0
 _ENDS_AT_ONCE = 16
+_CODE_CREATE_S = 600.0
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -51,37 +53,24 @@ class DaytonaProvider(SandboxProvider):
     )
 
     def __init__(self, **options: Any) -> None:
-        try:
-            self.options = DaytonaOptions(**options)
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise UsageError(f"options of the daytona sandbox: {problems}") from error
+        self.options = read_options(DaytonaOptions, NAME, options)
         self.api = Api(self.options)
         self.tasks = Tasks()
         self.keeper = Keeper(self, self.options.lease_minutes * 60.0)
         self._images = Images(self.api, self.options)
-        self._codes = CodeBoxes(self)
+        self._codes = CodeBoxes(lambda spec: self.create(spec, timeout=_CODE_CREATE_S), lambda box: box.closed)
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
-        self._starting: asyncio.Task[None] | None = None
+        self._started: Once[None, None] = Once(NAME)
         self._creator: Creator | None = None
         self._http: httpx.AsyncClient | None = None
-        self._creates: set[asyncio.Task[Any]] = set()
-        self._closed = False
+        self._creates = Creates(NAME, self.end)
         self._closing: asyncio.Task[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        if self._closed:
-            raise self._is_closed()
-        starting = self._starting
-        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
-            starting = self._starting = asyncio.create_task(self._start(), name="daytona start")
-        await asyncio.shield(starting)
-
-    @staticmethod
-    def _is_closed() -> SandboxUnavailable:
-        return SandboxUnavailable("the daytona provider is closed", provider=NAME, retryable=False)
+        self._creates.check_open()
+        await self._started.get(None, lambda _: self._start())
 
     async def _start(self) -> None:
         await self._open()
@@ -107,33 +96,26 @@ class DaytonaProvider(SandboxProvider):
         return f"daytona-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
 
     async def _open(self) -> None:
-        if self._closed:
-            raise self._is_closed()
+        self._creates.check_open()
         await self.api.open()
 
     async def _ready(self) -> Creator:
         await self.start()
-        if self._creator is None or self._closed:
-            raise self._is_closed()
+        self._creates.check_open()
+        assert self._creator is not None
         return self._creator
 
     async def close(self) -> None:
-        self._closed = True
+        self._creates.refuse()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="daytona close")
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-            if not self._starting.cancelled():
-                self._starting.exception()
+        await self._started.settle()
         await self._images.close()
-        for create in list(self._creates):
-            create.cancel()
-        if self._creates:
-            await asyncio.wait(set(self._creates))
         await self._codes.close()
+        await self._creates.close()
         await self.keeper.close()
         ends = [box.close() for box in self.keeper.boxes]
         for result in await asyncio.gather(*ends, return_exceptions=True):
@@ -153,31 +135,7 @@ class DaytonaProvider(SandboxProvider):
         await self._images.get(image, plan.size(None, self.options), progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> DaytonaSandbox:
-        if self._closed:
-            raise self._is_closed()
-        work = asyncio.create_task(self._create(spec, timeout), name="daytona create")
-        self._creates.add(work)
-        work.add_done_callback(self._creates.discard)
-        try:
-            await asyncio.wait([work], timeout=timeout)
-        except asyncio.CancelledError:
-            self._give_up(work)
-            raise
-        if not work.done():
-            self._give_up(work)
-            raise SandboxTimeout(f"{spec.label}: not created within {timeout:g} s", provider=NAME)
-        if work.cancelled():
-            raise self._is_closed()
-        return work.result()
-
-    def _give_up(self, work: asyncio.Task[DaytonaSandbox]) -> None:
-        """Nobody waits for this create any more."""
-        work.cancel()
-        work.add_done_callback(self._unwanted)
-
-    def _unwanted(self, work: asyncio.Task[DaytonaSandbox]) -> None:
-        if not work.cancelled() and work.exception() is None:  # it was done at that very moment
-            self.end(work.result())
+        return await self._creates.run(self._create(spec, timeout), spec.label, timeout)
 
     async def _create(self, spec: SandboxSpec, timeout: float) -> DaytonaSandbox:
         deadline = asyncio.get_running_loop().time() + timeout
@@ -188,8 +146,7 @@ class DaytonaProvider(SandboxProvider):
         return box
 
     async def run_code(self, image: Image, request: CodeRequest) -> Any:
-        if self._closed:
-            raise self._is_closed()
+        self._creates.check_open()
         return await self._codes.run(image, request)
 
     # -- what sandboxes ask -------------------------------------------------------------------------------------------
@@ -226,7 +183,7 @@ class DaytonaProvider(SandboxProvider):
 
     async def _listing(self, labels: Mapping[str, str] | None = None) -> list[Found]:
         await self._open()
-        query = self.api.sdk.ListSandboxesQuery(labels=marks.query(labels), limit=100)
+        query = self.api.sdk.ListSandboxesQuery(labels=marks.LABELS.query(labels), limit=100)
 
         async def everything() -> list[Found]:
             found = [marks.read(remote) async for remote in self.api.client.list(query)]
@@ -252,13 +209,4 @@ class DaytonaProvider(SandboxProvider):
             return await ending.end(self.api, found.id)
 
     async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
-        now = time.time()
-        left = [found for found in await self._listing() if found.may_reap(now, older_than_s)]
-        results = await asyncio.gather(*(self._remove(found) for found in left), return_exceptions=True)
-        ended: list[str] = []
-        for found, result in zip(left, results, strict=True):
-            if isinstance(result, BaseException):
-                log.warning("sandbox %s could not be reaped: %s", found.id, to_error(result, "delete"))
-            else:
-                ended.append(found.id)
-        return ended
+        return await reaping.reap(await self._listing(), self._remove, older_than_s)

@@ -197,7 +197,7 @@ class DaytonaSandbox(Sandbox):
         api = self._provider.api
         expires_at = time.time() + ttl_s
         remote = await api.call(lambda: api.client.get(self.id), f"sandbox {self.id}", sandbox_id=self.id)
-        marks = {**remote.labels, labels.EXPIRES: f"{expires_at:.3f}"}
+        marks = {**remote.labels, labels.LABELS.expires: f"{expires_at:.3f}"}
         await api.call(lambda: remote.set_labels(marks), f"sandbox {self.id}: extend", sandbox_id=self.id)
         # Who has not made it does not renew its lease either.
         await self.renew(self._provider.keeper.lease(ttl_s) if self.ours else minutes(ttl_s))

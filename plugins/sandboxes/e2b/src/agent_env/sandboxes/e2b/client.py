@@ -29,6 +29,7 @@ class Client:
 
     def __init__(self, service: Service, request_timeout: float) -> None:
         self.service = service
+        self.labels = labels.labels_of(service.name)
         self.params = service.params(request_timeout)
 
     async def create(
@@ -93,7 +94,7 @@ class Client:
             if isinstance(mapped, SandboxNotFound) or getattr(error, "status_code", None) in {400, 404}:
                 return None
             raise mapped from error
-        return labels.read(self.service.name, found)
+        return labels.read(self.labels, found)
 
     async def kill(self, sandbox_id: str) -> bool:
         """End a sandbox; False when it was already gone."""
@@ -123,7 +124,7 @@ class Client:
             pages = sdk().e2b.AsyncSandbox.list(query=query, limit=_PAGE, **self.params)
             while pages.has_next:
                 for info in await pages.next_items():
-                    found = labels.read(self.service.name, info)
+                    found = labels.read(self.labels, info)
                     # A service that knows no filter lists all.
                     if found is not None and all(info.metadata.get(key) == value for key, value in metadata.items()):
                         yield found

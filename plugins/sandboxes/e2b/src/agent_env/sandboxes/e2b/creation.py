@@ -20,7 +20,7 @@ from agent_env.plugin import lease
 from agent_env.plugin.pacing import Pace
 from agent_env.plugin.patience import Patience
 from agent_env.plugin.sandbox import TemplateRef
-from agent_env.sandboxes.e2b import labels, readiness
+from agent_env.sandboxes.e2b import readiness
 from agent_env.sandboxes.e2b.failures import to_error, too_old
 from agent_env.sandboxes.e2b.labels import About
 
@@ -147,7 +147,7 @@ class Creator:
     async def _make(
         self, ticket: _Ticket, spec: SandboxSpec, template: Template, command: tuple[str, ...] | None
     ) -> Made:
-        about = About(spec.label, spec.serves, template.port or spec.port if spec.serves else 0, template.workdir)
+        about = About(spec.serves, template.port or spec.port if spec.serves else 0, template.workdir)
         leased = min(spec.ttl_s, self._options.lease_s)
         async with self._pace.slot():
             began = time.time()
@@ -155,7 +155,7 @@ class Creator:
                 template.name,
                 create_id=ticket.create_id,
                 lease_s=leased,
-                metadata=labels.write(self._name, ticket.create_id, about, spec.labels),
+                metadata=self._client.labels.write(ticket.create_id, spec.label, spec.labels, about),
                 envs={**spec.env, **spec.secrets},
                 network=spec.network or self._options.network,
                 private=self._options.ports == "private",
@@ -227,7 +227,8 @@ class Creator:
 
     async def _end_by_create_id(self, create_id: str) -> bool:
         try:
-            found = [one async for one in self._client.list({labels.MARK: self._name, labels.CREATE_ID: create_id})]
+            own = self._client.labels
+            found = [one async for one in self._client.list({**own.query(), own.create_id: create_id})]
             for one in found:
                 await self.end(one.id)
         except SandboxError as error:

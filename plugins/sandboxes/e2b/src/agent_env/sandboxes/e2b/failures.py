@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.errors import (
     BuildFailed,
@@ -102,7 +102,8 @@ def retry_after(error: BaseException) -> float | None:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for value in (value for frame in reversed(frames) for value in frame.f_locals.values()):
         if getattr(value, "status_code", None) == 429:
-            asked = str((getattr(value, "headers", None) or {}).get("retry-after", ""))
+            headers: Any = getattr(value, "headers", None) or {}
+            asked = str(headers.get("retry-after", ""))
             if asked.isascii() and asked.isdigit():
                 return float(asked)
     return None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import httpx
-from agent_env.errors import SandboxError, SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
+from agent_env.errors import SandboxError, SandboxNotFound
+from agent_env.plugin import reaping
+from agent_env.plugin.codebox import CodeBoxes
+from agent_env.plugin.creates import Creates
+from agent_env.plugin.leased import MARK
+from agent_env.plugin.once import Once
+from agent_env.plugin.options import read_options
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider
 from agent_env.plugin.tasks import Tasks
-from agent_env.sandboxes.e2b import labels as marks
 from agent_env.sandboxes.e2b.client import Client
-from agent_env.sandboxes.e2b.codebox import CodeBoxes
 from agent_env.sandboxes.e2b.creation import Creator
 from agent_env.sandboxes.e2b.keepalive import KeepAlive
 from agent_env.sandboxes.e2b.options import AenvOptions, E2BOptions, Options
@@ -21,32 +24,18 @@ from agent_env.sandboxes.e2b.sandbox import E2BSandbox
 from agent_env.sandboxes.e2b.sdk import loaded
 from agent_env.sandboxes.e2b.service import aenv_service, e2b_service
 from agent_env.sandboxes.e2b.templates import Templates
-from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from agent_env.plugin.sandbox import CodeRequest, Image, SandboxRecord, SandboxSpec
+    from agent_env.sandboxes.e2b.labels import Found
     from agent_env.sandboxes.e2b.service import Service
 
 log = logging.getLogger("agent_env.sandboxes.e2b")
-OptionsT = TypeVar("OptionsT", bound=Options)
 
 _CLOSE_DEADLINE = 60.0
 _ENDS_AT_ONCE = 8
-
-
-def checked(model: type[OptionsT], name: str, given: Mapping[str, Any]) -> OptionsT:
-    """The options.
-
-    Raises:
-        UsageError: they are wrong.
-    """
-    try:
-        return model(**given)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise UsageError(f"options of the {name} sandbox: {problems}") from error
 
 
 class E2BProviderBase(SandboxProvider):
@@ -70,25 +59,17 @@ class E2BProviderBase(SandboxProvider):
         self._templates: Templates | None = None
         self._http: httpx.AsyncClient | None = None
         self._keep = KeepAlive(self.client, options.lease_s)
-        self._codes = CodeBoxes(self)
+        self._codes = CodeBoxes(self.create, lambda box: box.closed, ttl_s=options.max_ttl_s)
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
-        self._creates: set[asyncio.Task[Any]] = set()
-        self._starting: asyncio.Task[None] | None = None
+        self._creates = Creates(self.name, self.end)
+        self._started: Once[None, None] = Once(self.name)
         self._closing: asyncio.Task[None] | None = None
-        self._closed = False
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        if self._closed:
-            raise self._is_closed()
-        starting = self._starting
-        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
-            starting = self._starting = asyncio.create_task(self._start(), name="e2b start")
-        await asyncio.shield(starting)
-
-    def _is_closed(self) -> SandboxUnavailable:
-        return SandboxUnavailable(f"the {self.name} provider is closed", provider=self.name, retryable=False)
+        self._creates.check_open()
+        await self._started.get(None, lambda _: self._start())
 
     async def _start(self) -> None:
         await loaded(self.service.oldest_sdk)
@@ -101,26 +82,21 @@ class E2BProviderBase(SandboxProvider):
 
     async def _ready(self) -> tuple[Creator, Templates]:
         await self.start()
-        if self._creator is None or self._templates is None or self._closed:
-            raise self._is_closed()
+        self._creates.check_open()
+        assert self._creator is not None
+        assert self._templates is not None
         return self._creator, self._templates
 
     async def close(self) -> None:
-        self._closed = True
+        self._creates.refuse()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="e2b close")
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-            if not self._starting.cancelled():
-                self._starting.exception()
+        await self._started.settle()
         await self._codes.close()
-        for create in list(self._creates):
-            create.cancel()
-        if self._creates:
-            await asyncio.wait(set(self._creates))
+        await self._creates.close()
         if self._templates is not None:
             await self._templates.close()
         await self._keep.close()
@@ -139,32 +115,8 @@ class E2BProviderBase(SandboxProvider):
         await templates.get(image, progress=progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> E2BSandbox:
-        if self._closed:
-            raise self._is_closed()
         until = asyncio.get_running_loop().time() + timeout
-        work = asyncio.create_task(self._create(spec, until), name="e2b create")
-        self._creates.add(work)
-        work.add_done_callback(self._creates.discard)
-        try:
-            await asyncio.wait([work], timeout=timeout)
-        except asyncio.CancelledError:
-            self._give_up(work)
-            raise
-        if not work.done():
-            self._give_up(work)
-            raise SandboxTimeout(f"{spec.label}: not created within {timeout:g} s", provider=self.name)
-        if work.cancelled():
-            raise self._is_closed()
-        return work.result()
-
-    def _give_up(self, work: asyncio.Task[E2BSandbox]) -> None:
-        """Nobody waits for this create any more."""
-        work.cancel()
-        work.add_done_callback(self._unwanted)
-
-    def _unwanted(self, work: asyncio.Task[E2BSandbox]) -> None:
-        if not work.cancelled() and work.exception() is None:  # it was done at that very moment
-            self.end(work.result())
+        return await self._creates.run(self._create(spec, until), spec.label, timeout)
 
     async def _create(self, spec: SandboxSpec, until: float) -> E2BSandbox:
         creator, _ = await self._ready()
@@ -173,7 +125,7 @@ class E2BProviderBase(SandboxProvider):
             self,
             made.box,
             made.about,
-            labels={marks.MARK: self.name, "create_id": made.create_id, "label": spec.label, **spec.labels},
+            labels={MARK: self.name, "create_id": made.create_id, "label": spec.label, **spec.labels},
             expires_at=made.expires_at,
             leased_until=made.leased_until,
             endpoint=made.endpoint,
@@ -238,7 +190,7 @@ class E2BProviderBase(SandboxProvider):
         )
 
     async def list(self, labels: Mapping[str, str] | None = None) -> AsyncIterator[SandboxRecord]:
-        async for found in self.client.list(marks.query(self.name, labels)):
+        async for found in self.client.list(self.client.labels.query(labels)):
             yield found.record()
 
     async def destroy(self, sandbox_id: str) -> bool:
@@ -251,21 +203,12 @@ class E2BProviderBase(SandboxProvider):
         return found is not None and await self.client.kill(sandbox_id)
 
     async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
-        now = time.time()
-        left = [found async for found in self.client.list(marks.query(self.name)) if found.may_reap(now, older_than_s)]
-
-        async def end(found: marks.Found) -> None:
+        async def end(found: Found) -> None:
             async with self._ends:
                 await self.client.kill(found.id)
 
-        results = await asyncio.gather(*(end(found) for found in left), return_exceptions=True)
-        ended: list[str] = []
-        for found, result in zip(left, results, strict=True):
-            if isinstance(result, BaseException):
-                log.warning("sandbox %s could not be reaped: %s", found.id, result)
-            else:
-                ended.append(found.id)
-        return ended
+        everything = [found async for found in self.client.list(self.client.labels.query())]
+        return await reaping.reap(everything, end, older_than_s)
 
 
 class E2BProvider(E2BProviderBase):
@@ -274,7 +217,7 @@ class E2BProvider(E2BProviderBase):
     name: str = "e2b"
 
     def __init__(self, **options: Any) -> None:
-        given = checked(E2BOptions, self.name, options)
+        given = read_options(E2BOptions, self.name, options)
         super().__init__(given, e2b_service(given), inline_files=False)
 
 
@@ -284,5 +227,5 @@ class AenvProvider(E2BProviderBase):
     name: str = "aenv"
 
     def __init__(self, **options: Any) -> None:
-        given = checked(AenvOptions, self.name, options)
+        given = read_options(AenvOptions, self.name, options)
         super().__init__(given, aenv_service(given), inline_files=given.files == "inline")

@@ -8,14 +8,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_env.errors import BuildFailed, SandboxUnavailable, SandboxUnsupported
+from agent_env.errors import BuildFailed, SandboxUnsupported
+from agent_env.plugin.once import Once
 from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import BuildContext, ImageRef, TemplateRef
 from agent_env.sandboxes.e2b import context as contexts
 from agent_env.sandboxes.e2b.builder import Build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
     from agent_env.plugin.sandbox import Image, Resources
     from agent_env.sandboxes.e2b.client import Client
@@ -58,10 +59,7 @@ class Templates:
         self._options = options
         self._inline = inline_files
         self._name = client.service.name
-        self._known: dict[Hashable, Template] = {}
-        self._work: dict[Hashable, asyncio.Task[Template]] = {}
-        self._listeners: dict[Hashable, list[Progress]] = {}
-        self._closed = False
+        self._known: Once[tuple[Image, Size], Template] = Once(self._name)
 
     async def get(self, image: Image, resources: Resources | None = None, progress: Progress | None = None) -> Template:
         """The template of an image, there and ready.
@@ -70,49 +68,15 @@ class Templates:
             SandboxUnsupported: an image or a size that cannot be; BuildFailed: with the end of the log.
         """
         size = self._size(image, resources)
-        key = (image, size)
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        if self._closed:
-            raise SandboxUnavailable(f"the {self._name} provider is closed", provider=self._name, retryable=False)
-        listeners = self._listeners.setdefault(key, [])
-        if progress is not None:
-            listeners.append(progress)
-        task = self._work.get(key)
-        if task is None:
-            task = self._work[key] = asyncio.create_task(self._get(key, image, size, listeners), name="e2b template")
-            task.add_done_callback(lambda _: self._done(key))
-        try:
-            # One that waits may be cancelled; the others still want the template.
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise SandboxUnavailable(f"the {self._name} provider is closing", provider=self._name) from None
-            raise
-        finally:
-            if progress is not None and progress in listeners:
-                listeners.remove(progress)
+        return await self._known.get((image, size), lambda say: self._get(image, size, say), progress)
 
     def forget(self, name: str) -> None:
         """Look again at the next use: the service says that the template is gone."""
-        for key in [key for key, template in self._known.items() if template.name == name]:
-            del self._known[key]
-
-    def _done(self, key: Hashable) -> None:
-        task = self._work.pop(key, None)
-        self._listeners.pop(key, None)
-        if task is not None and not task.cancelled():
-            task.exception()
+        self._known.forget(lambda _, template: template.name == name)
 
     async def close(self) -> None:
         """Stop what is under way."""
-        self._closed = True
-        tasks = list(self._work.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._known.close()
 
     # -- work ---------------------------------------------------------------------------------------------------------
 
@@ -142,11 +106,7 @@ class Templates:
     def _refused(self, what: str) -> SandboxUnsupported:
         return SandboxUnsupported(f"the {self._name} sandbox cannot give {what}", provider=self._name)
 
-    async def _get(self, key: Hashable, image: Image, size: Size, listeners: list[Progress]) -> Template:
-        def say(line: str) -> None:
-            for listener in list(listeners):
-                listener(line)
-
+    async def _get(self, image: Image, size: Size, say: Progress) -> Template:
         if isinstance(image, TemplateRef):
             template = Template(image.id)
         elif isinstance(image, BuildContext):
@@ -163,7 +123,6 @@ class Templates:
                 f"the {self._name} sandbox runs Dockerfiles, images and templates by name, not {image}",
                 provider=self._name,
             )
-        self._known[key] = template
         return template
 
     async def _make(self, name: str, title: str, source: contexts.Context | str, size: Size, say: Progress) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import SandboxUnavailable
+from agent_env.plugin.once import Once
 from agent_env.sandboxes.modal.calls import within
 from agent_env.sandboxes.modal.failures import NAME, to_error
 from agent_env.sandboxes.modal.sdk import sdk
@@ -21,9 +21,8 @@ class Account:
 
     def __init__(self, options: ModalOptions) -> None:
         self._options = options
-        self._opening: asyncio.Task[tuple[Any, Any]] | None = None
+        self._opened: Once[None, tuple[Any, Any]] = Once(NAME)
         self._own: Any = None
-        self._closed = False
 
     @property
     def key(self) -> str:
@@ -38,12 +37,7 @@ class Account:
         Raises:
             SandboxError: the credentials are wrong, or the service does not answer.
         """
-        if self._closed:
-            raise SandboxUnavailable("the modal provider is closed", provider=NAME, retryable=False)
-        opening = self._opening
-        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
-            opening = self._opening = asyncio.create_task(self._open(), name="modal open")
-        return await asyncio.shield(opening)
+        return await self._opened.get(None, lambda _: self._open())
 
     async def _open(self) -> tuple[Any, Any]:
         modal = (await asyncio.to_thread(sdk)).modal
@@ -71,11 +65,8 @@ class Account:
 
     async def close(self) -> None:
         """Close what was opened; idempotent."""
-        self._closed = True
-        if self._opening is not None:
-            await asyncio.wait([self._opening])
-            if not self._opening.cancelled():
-                self._opening.exception()
+        await self._opened.settle()
+        await self._opened.close()
         own, self._own = self._own, None
         if own is not None:
             await own.close.aio()

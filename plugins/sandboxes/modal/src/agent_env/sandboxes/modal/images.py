@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
 from agent_env.plugin.building import context, plan
+from agent_env.plugin.once import Once
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
 from agent_env.plugin.scratch import Scratch
 from agent_env.sandboxes.modal.failures import NAME, to_error
@@ -50,8 +51,7 @@ class Images:
     def __init__(self, account: Account, timeout: float) -> None:
         self._account = account
         self._timeout = timeout
-        self._known: dict[tuple[Image, bool], asyncio.Task[Built]] = {}
-        self._watchers: dict[tuple[Image, bool], list[Progress]] = {}
+        self._known: Once[tuple[Image, bool], Built] = Once(NAME)
 
     async def get(self, image: Image, progress: Progress | None = None, *, commanded: bool = False) -> Built:
         """The image, built or pulled when it is not there.
@@ -70,29 +70,18 @@ class Images:
                 provider=NAME,
             )
         key = (image, commanded and not isinstance(image, BuildContext))
-        task = self._known.get(key)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            self._watchers[key] = []
-            task = self._known[key] = asyncio.create_task(self._make(key), name="modal image")
-        if progress is not None and not task.done():
-            self._watchers[key].append(progress)
-        return await asyncio.shield(task)
+        return await self._known.get(key, lambda say: self._make(key, say), progress)
 
     async def close(self) -> None:
         """Stop builds under way."""
-        tasks = [task for task in self._known.values() if not task.done()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._known.close()
 
-    async def _make(self, key: tuple[Image, bool]) -> Built:
+    async def _make(self, key: tuple[Image, bool], tell: Progress) -> Built:
         image, bare = key
         title = _title(image)
 
         def say(text: str) -> None:
-            for watcher in self._watchers[key]:
-                watcher(f"{title}: {text}")
+            tell(f"{title}: {text}")
 
         try:
             async with asyncio.timeout(self._timeout):

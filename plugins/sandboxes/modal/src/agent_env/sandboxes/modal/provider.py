@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
+from agent_env.errors import SandboxNotFound
+from agent_env.plugin import reaping
+from agent_env.plugin.codebox import CodeBoxes
+from agent_env.plugin.creates import Creates
+from agent_env.plugin.options import read_options
 from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
 from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.modal import planning, tags
 from agent_env.sandboxes.modal.account import Account
-from agent_env.sandboxes.modal.codebox import CodeBoxes
 from agent_env.sandboxes.modal.creation import Creator
 from agent_env.sandboxes.modal.ending import end
-from agent_env.sandboxes.modal.failures import NAME, to_error
+from agent_env.sandboxes.modal.failures import NAME
 from agent_env.sandboxes.modal.images import Images
 from agent_env.sandboxes.modal.keeper import Keeper
 from agent_env.sandboxes.modal.listing import every, find
 from agent_env.sandboxes.modal.options import ModalOptions
 from agent_env.sandboxes.modal.reaching import Prober
 from agent_env.sandboxes.modal.sandbox import ModalSandbox
-from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -53,50 +54,38 @@ class ModalProvider(SandboxProvider):
     )
 
     def __init__(self, **options: Any) -> None:
-        try:
-            self.options = ModalOptions(**options)
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            known = ", ".join(ModalOptions.model_fields)
-            raise UsageError(f"options of the modal sandbox: {problems} (known: {known})") from error
+        self.options = read_options(ModalOptions, NAME, options)
         self.capabilities = replace(self.capabilities, isolation=planning.isolation_of(self.options))
         self.tasks = Tasks()
         self.prober = Prober()
         self._account = Account(self.options)
         self._images = Images(self._account, self.options.build_timeout_s)
         self._keeper = Keeper(self.options.idle_timeout_s)
-        self._codes = CodeBoxes(self)
+        self._codes = CodeBoxes(lambda spec: self.create_box(spec, keep=False), lambda box: box.ended)
         self._creator: Creator | None = None
         self._unkept: dict[str, ModalSandbox] = {}
         self._attached: list[ModalSandbox] = []
-        self._creates: set[asyncio.Task[Any]] = set()
+        self._creates = Creates(NAME, self.end)
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
-        self._closed = False
         self._closing: asyncio.Task[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        self._check_open()
+        self._creates.check_open()
         await self._account.open()
         await self.reap()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise SandboxUnavailable("the modal provider is closed", provider=NAME, retryable=False)
-
     async def close(self) -> None:
-        self._closed = True
+        self._creates.refuse()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="modal close")
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         await self._images.close()
-        for create in [*self._creates, *self._codes.tasks]:
-            create.cancel()
-        if waiting := [*self._creates, *self._codes.tasks]:
-            await asyncio.wait(waiting)
+        await self._codes.close()
+        await self._creates.close()
         await self._keeper.close()
         boxes = [*self._keeper.boxes, *self._unkept.values()]
         for result in await asyncio.gather(*(box.close() for box in boxes), return_exceptions=True):
@@ -112,7 +101,7 @@ class ModalProvider(SandboxProvider):
     # -- create -------------------------------------------------------------------------------------------------------
 
     async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
-        self._check_open()
+        self._creates.check_open()
         await self._images.get(image, progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> ModalSandbox:
@@ -120,31 +109,8 @@ class ModalProvider(SandboxProvider):
 
     async def create_box(self, spec: SandboxSpec, *, keep: bool = True, timeout: float = 300.0) -> ModalSandbox:
         """As `create`; with ``keep`` false Modal may end it as idle."""
-        self._check_open()
         until = asyncio.get_running_loop().time() + timeout
-        work = asyncio.create_task(self._create(spec, until, keep=keep), name="modal create")
-        self._creates.add(work)
-        work.add_done_callback(self._creates.discard)
-        try:
-            await asyncio.wait([work], timeout=timeout)
-        except asyncio.CancelledError:
-            self._give_up(work)
-            raise
-        if not work.done():
-            self._give_up(work)
-            raise SandboxTimeout(f"{spec.label}: not created within {timeout:g} s", provider=NAME)
-        if work.cancelled():
-            raise SandboxUnavailable("the modal provider is closed", provider=NAME, retryable=False)
-        return work.result()
-
-    def _give_up(self, work: asyncio.Task[ModalSandbox]) -> None:
-        """Nobody waits for this create any more."""
-        work.cancel()
-        work.add_done_callback(self._unwanted)
-
-    def _unwanted(self, work: asyncio.Task[ModalSandbox]) -> None:
-        if not work.cancelled() and work.exception() is None:  # it was done at that very moment
-            self.tasks.start(work.result().close(), "modal unwanted")
+        return await self._creates.run(self._create(spec, until, keep=keep), spec.label, timeout)
 
     async def _create(self, spec: SandboxSpec, until: float, *, keep: bool) -> ModalSandbox:
         if self._creator is None:
@@ -164,7 +130,7 @@ class ModalProvider(SandboxProvider):
         return box
 
     async def run_code(self, image: Image, request: CodeRequest) -> Any:
-        self._check_open()
+        self._creates.check_open()
         return await self._codes.run(image, request)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
@@ -215,15 +181,6 @@ class ModalProvider(SandboxProvider):
 
     async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
         client, app = await self._account.open()
-        now = time.time()
-        left = [(made, found) for made, found in await every(client, app) if found.may_reap(now, older_than_s)]
-        results = await asyncio.gather(*(self._remove(made) for made, _ in left), return_exceptions=True)
-        ended: list[str] = []
-        for (_, found), result in zip(left, results, strict=True):
-            if isinstance(result, BaseException):
-                if not isinstance(result, Exception):
-                    raise result
-                log.warning("sandbox %s could not be reaped: %s", found.id, to_error(result, "reap"))
-            else:
-                ended.append(found.id)
-        return ended
+        listed = await every(client, app)
+        boxes = {found.id: made for made, found in listed}
+        return await reaping.reap((found for _, found in listed), lambda one: self._remove(boxes[one.id]), older_than_s)

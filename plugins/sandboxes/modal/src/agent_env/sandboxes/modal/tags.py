@@ -9,58 +9,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from agent_env.plugin import lease
-from agent_env.plugin.sandbox import SandboxRecord
+from agent_env.plugin.leased import MARK, Leased
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MARK: Final = "agentenv"
 CREATE_ID: Final = "agentenv_id"
 _OWNER: Final = "agentenv_owner"
 _ABOUT: Final = "agentenv_about"
 _USER: Final = "agentenv_label_"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Leased):
     """A sandbox of ours.
 
     Attributes:
-        id: Modal's id.
-        create_id: ours.
-        labels: as the contract gives them.
-        created_at: Unix time.
-        expires_at: Unix time.
-        owner: as `agent_env.plugin.lease.owner` writes it, as far as it can be told here.
         port: TCP port of the server inside, `None` when there is none.
         workdir: where relative paths start, `None` = it is not known.
     """
 
-    id: str
-    create_id: str
-    labels: Mapping[str, str]
-    created_at: float
-    expires_at: float
-    owner: Mapping[str, Any]
     port: int | None
     workdir: str | None
-
-    def record(self) -> SandboxRecord:
-        """As the contract lists it."""
-        return SandboxRecord(
-            id=self.id,
-            labels=self.labels,
-            created_at=self.created_at,
-            expires_at=self.expires_at,
-            owner_alive=lease.alive(self.owner) if self.owner else None,
-            status="running",
-        )
-
-    def may_reap(self, now: float, older_than_s: float | None) -> bool:
-        """Whether nobody owns it any more."""
-        return lease.may_reap(
-            self.owner, created_at=self.created_at, expires_at=self.expires_at, now=now, older_than_s=older_than_s
-        )
 
 
 def name_of(create_id: str) -> str:

@@ -10,7 +10,7 @@ import tarfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_env.sandboxes.daytona.dockerfile import instructions
+from agent_env.plugin.building.dockerfile import instructions
 from agent_env.sandboxes.daytona.testing.machine import command, environment, make_root
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from agent_env.plugin.building.dockerfile import instructions
 from agent_env.sandboxes.modal.standin import rootfs
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Builder:
         root = self._folder / f"{image_id}-{time.monotonic_ns()}"
         image = BuiltImage(image_id, root)
         try:
-            for word, rest in _instructions(commands):
+            for word, rest in instructions("\n".join(commands)):
                 self._play(image, word, rest, bases, context)
         except (OSError, ValueError) as error:
             image.failed = str(error)
@@ -132,22 +133,6 @@ class Builder:
 def copy_root(source: Path, target: Path) -> None:
     """Copy a root file system."""
     shutil.copytree(source, target, symlinks=True)
-
-
-def _instructions(commands: Sequence[str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    pending = ""
-    for line in "\n".join(commands).splitlines():
-        if line.strip().startswith("#"):
-            continue
-        if line.rstrip().endswith("\\"):
-            pending += line.rstrip()[:-1] + " "
-            continue
-        word, _, rest = (pending + line).strip().partition(" ")
-        pending = ""
-        if word:
-            found.append((word.upper(), rest.strip()))
-    return found
 
 
 def _inside(root: Path, path: str) -> Path:
