@@ -18,8 +18,8 @@ from agent_env.training.verl.row import read_row
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_env.rollout.row import EpisodeRow
     from agent_env.training.verl.engine import Sampled
-    from agent_env.training.verl.row import Row
 
 
 class Silent(StandInEngine):
@@ -35,7 +35,7 @@ class Silent(StandInEngine):
         raise AssertionError("nobody sets that event")
 
 
-async def _row(url: str, folder: Path, **settings: Any) -> Row:
+async def _row(url: str, folder: Path, **settings: Any) -> EpisodeRow:
     files = await write_parquet_rows(url, folder, RowSettings(reset_timeout=10, **settings), only={"eval": 1})
     return read_row(read_parquet(files[0])[0], prompt_key="prompt")
 

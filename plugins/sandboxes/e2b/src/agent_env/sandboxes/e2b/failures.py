@@ -102,8 +102,8 @@ def retry_after(error: BaseException) -> float | None:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for value in (value for frame in reversed(frames) for value in frame.f_locals.values()):
         if getattr(value, "status_code", None) == 429:
-            headers: Any = getattr(value, "headers", None) or {}
-            asked = str(headers.get("retry-after", ""))
+            headers: Any = getattr(value, "headers", None)
+            asked = str(headers.get("retry-after", "")) if headers else ""
             if asked.isascii() and asked.isdigit():
                 return float(asked)
     return None
