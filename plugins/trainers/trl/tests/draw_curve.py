@@ -13,7 +13,7 @@ from typing import Any
 from agent_env.training.trl.imports import third_party
 
 WINDOW = 5
-BLIND = 0.28
+BLIND = 0.25
 """What the best call earns that is the same for every prompt."""
 
 

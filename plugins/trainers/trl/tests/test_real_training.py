@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 LAMPS = Path(__file__).parent / "lamps"
 WISHES = {
-    f"lamp/{wish['id']}": wish
+    wish["id"]: wish
     for wish in map(json.loads, (LAMPS / "tasks" / "lamp.seeds.jsonl").read_text(encoding="utf-8").splitlines())
 }
 RISE = 0.25
-"""By how much the mean reward of the last ten steps must be above that of the first five."""
-ABOVE_BLIND = 0.25
+"""By how much the mean reward of the last ten steps must be above that of the first five, and the held-out reward, and
+the share of right colours, above those before the training."""
+ABOVE_BLIND = 0.3
 """By how much the held-out reward must be above that of the best policy that does not read the prompt."""
 
 
@@ -40,7 +41,7 @@ def test_what_the_prompt_asks_for_is_learned(
     assert report["open_after_training"] == 0
 
     before, after = report["held_out"]["before"], report["held_out"]["after"]
-    held_out = {task for task in WISHES if task.startswith("lamp/eval-")}
+    held_out = {task for task in WISHES if task.startswith("eval-")}
     assert Counter(rollout["task"] for rollout in after) == dict.fromkeys(held_out, 4)
     for rollout in (*before, *after):
         assert rollout["reward"] == pytest.approx(worth(rollout["task"], rollout["arguments"])), rollout
@@ -48,8 +49,8 @@ def test_what_the_prompt_asks_for_is_learned(
     assert gained > mean_by_prompt(before) + RISE, (before, after)
     assert gained > best_blind(held_out) + ABOVE_BLIND, after
     # A policy that reads only one half of the prompt gets one argument right; this one gets both.
-    assert right(after, "room") > 0.9
-    assert right(after, "colour") > right(before, "colour") + 0.2
+    assert right(after, "room") > 0.7
+    assert right(after, "colour") > right(before, "colour") + RISE
 
 
 def worth(task: str, arguments: dict[str, str]) -> float:
