@@ -106,16 +106,20 @@ def test_a_read_only_root(env_folder: Callable[..., BuildContext]) -> None:
     asyncio.run(play())
 
 
-def test_a_server_on_a_port_of_its_own(env_folder: Callable[..., BuildContext]) -> None:
+@pytest.mark.parametrize("way", ["socket", "tunnel"])
+def test_a_server_on_a_port_of_its_own(way: Way, env_folder: Callable[..., BuildContext]) -> None:
     command = ("python", "-c", "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8123)")
 
     async def play() -> None:
-        async with DockerProvider() as provider:
+        async with DockerProvider(endpoint=way) as provider:
             stubborn = SandboxSpec(image=env_folder(), command=command, startup_timeout=4, label="stubborn")
             with pytest.raises(SandboxUnsupported, match=r"listens on port 8123 and ignores MCP_PORT"):
                 await provider.create(stubborn)
             told = env_folder(toml="[docker]\nport = 8123\n")
-        async with DockerProvider() as provider, await provider.create(SandboxSpec(image=told, command=command)) as box:
+        async with (
+            DockerProvider(endpoint=way) as provider,
+            await provider.create(SandboxSpec(image=told, command=command)) as box,
+        ):
             assert b"server.py" in await get(await box.endpoint(), "/")
 
     asyncio.run(play())

@@ -87,7 +87,8 @@ class Engine:
             raise _none_found(error) from error
         finally:
             await connector.close()
-        return str(found._connection_info)  # noqa: SLF001 - no public name has the resolved address
+        # No public name has the resolved address.
+        return str(found._connection_info)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     @staticmethod
     def _connect(url: str | None) -> Any:

@@ -187,6 +187,24 @@ async def _ended(engine: Engine, exec_id: str, output: Collected) -> None:
             return
 
 
+async def short(engine: Engine, container: str, argv: Sequence[str]) -> str | None:
+    """What a command of ours wrote, as far as it fits; `None` when the image cannot run it or it failed."""
+    output = Collected(65536)
+    exec_id = await create(engine, container, argv)
+    try:
+        connection = await engine.hijack(f"exec/{exec_id}/start", {"Detach": False, "Tty": False}, output)
+    except EngineError as error:
+        if error.status in {400, 500}:
+            return None
+        raise
+    try:
+        await _ended(engine, exec_id, output)
+    finally:
+        connection.close()
+    _, code = await state(engine, exec_id)
+    return output.texts()[0] if code == 0 else None
+
+
 async def _failed(engine: Engine, container: str, error: EngineError, argv: Sequence[str]) -> SandboxError:
     """Why a command was not run to its end."""
     if error.status == 0:
@@ -227,7 +245,7 @@ class Kills:
         try:
             async with asyncio.timeout(_KILL_TIMEOUT):
                 for argv in (["python3", "-I", "-S", "-c", _KILL_PYTHON, mark], ["sh", "-c", _KILL_SHELL, mark]):
-                    if await self._ran(container, argv):
+                    if await short(self._engine, container, argv) is not None:
                         return
                 # Nothing in the image can do it: the container goes, rather than a command that runs on.
                 await self._engine.call("POST", f"containers/{container}/kill")
@@ -238,19 +256,3 @@ class Kills:
                 ) from error
         except TimeoutError:
             return
-
-    async def _ran(self, container: str, argv: list[str]) -> bool:
-        output = Collected(4096)
-        exec_id = await create(self._engine, container, argv)
-        try:
-            connection = await self._engine.hijack(f"exec/{exec_id}/start", {"Detach": False, "Tty": False}, output)
-        except EngineError as error:
-            if error.status in {400, 500}:
-                return False
-            raise
-        try:
-            await _ended(self._engine, exec_id, output)
-        finally:
-            connection.close()
-        _, code = await state(self._engine, exec_id)
-        return code == 0

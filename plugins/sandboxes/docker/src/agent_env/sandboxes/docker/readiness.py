@@ -124,6 +124,16 @@ class Reach:
                     raise
         raise NoPython
 
+    async def listening(self) -> list[int] | None:
+        """Ports on which somebody listens, by the container's own word."""
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT):
+                argv = [await self._python(), "-I", "-S", "-c", ports.SHOW]
+                shown = await execs.short(self._engine, self._container, argv)
+        except (EngineError, TimeoutError):
+            return None
+        return ports.listed(shown) if shown is not None else None
+
     async def lead_in(self, pid: int, age: float) -> None:
         """Start the relay from the shared folder to the server's port, once it listens there.
 
@@ -238,6 +248,8 @@ async def _late(
     tail = await containers.logs(engine, container, _TAIL)
     pid = int(part(found, "State").get("Pid") or 0)
     others = await asyncio.to_thread(ports.listening, pid, container)
+    if others is None and reach.about.way == "tunnel":
+        others = await reach.listening()
     if others and reach.about.port not in others and status is None:
         listed = ", ".join(map(str, others))
         return SandboxUnsupported(
