@@ -279,6 +279,36 @@ def test_an_isolated_env_cannot_lift_its_limits(
     asyncio.run(play())
 
 
+def test_a_plain_env_that_leaves_its_cgroup_is_ended_nevertheless(
+    env_folder: EnvFolder, state_dir: Path, cells: Cells, processes: Processes
+) -> None:
+    body = """
+import subprocess
+left = 0
+for home in os.environ["HOMES"].split(":"):
+    try:
+        open(home + "/cgroup.procs", "w").write("0")
+        left += 1
+    except OSError:
+        pass
+print("left", left, flush=True)
+subprocess.Popen(["sh", "-c", "setsid sleep 96 & exec sleep 97"])
+"""
+    homes = ":".join(one.home for one in cells.here.hierarchies)
+    spec = SandboxSpec(image=env_folder(body), env={"HOMES": homes}, resources=Resources(memory_mb=100, pids=20))
+
+    async def play() -> None:
+        async with ProcessProvider(state_dir=state_dir, isolation="none") as provider:
+            idle = set(processes.all())
+            box = await provider.create(spec)
+            assert "left" in await box.logs()
+            await box.close()
+            assert set(processes.all()) - idle == set()
+            assert cells.boxes() == []
+
+    asyncio.run(play())
+
+
 def test_many_at_once_and_cancelled_ones_leave_nothing(
     env_folder: EnvFolder, state_dir: Path, cells: Cells, processes: Processes
 ) -> None:
