@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import UsageError
+from agent_env.plugin.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -203,9 +203,7 @@ def places() -> Iterator[Callable[[str], Place]]:
 
         def get(name: str) -> Place:
             if name not in made:
-                folder = Path(tempfile.mkdtemp(prefix="ae-"))
-                stack.callback(shutil.rmtree, folder, ignore_errors=True)
-                made[name] = stack.enter_context(_MAKERS[name](folder))
+                made[name] = stack.enter_context(_MAKERS[name](stack.enter_context(ScratchFolder("ae-p"))))
             return made[name]
 
         yield get

@@ -7,18 +7,18 @@ import contextlib
 import json
 import secrets
 import sys
-import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agent_env.errors import SandboxError
 from agent_env.plugin.sandbox import BuildContext, Resources, SandboxSpec
+from agent_env.plugin.scratch import ScratchFolder
 from agent_env.testing.sandbox_env import write_env
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from pathlib import Path
 
     from agent_env.plugin.sandbox import Image, Sandbox, SandboxProvider
     from agent_env.registry import Registry
@@ -145,10 +145,10 @@ def play(case: SandboxCase, work: Callable[[Play], Awaitable[None]], *, prepare:
 
 
 async def _play(case: SandboxCase, work: Callable[[Play], Awaitable[None]], *, prepare: bool) -> None:
-    with tempfile.TemporaryDirectory(prefix="agentenv-check-") as folder:
-        await asyncio.to_thread(write_env, Path(folder) / "agentenv-check")
+    with ScratchFolder("agentenv-checks") as folder:
+        await asyncio.to_thread(write_env, folder / "agentenv-check")
         provider = case.provider()
-        one = Play(case, provider, Path(folder))
+        one = Play(case, provider, folder)
         try:
             await provider.start()
             if prepare:

@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import SkipTest
 
 from agent_env.errors import CodeError, SandboxError, SandboxTimeout
 from agent_env.plugin.sandbox import CodeRequest
+from agent_env.plugin.scratch import ScratchFolder
 from agent_env.testing.checks import Checks
 from agent_env.testing.sandbox_case import SandboxCase, play
 
@@ -199,8 +199,7 @@ class ExecChecks(Checks):
         from agent_env.episode import code_runner
 
         async def work(one: Play) -> None:
-            with tempfile.TemporaryDirectory(prefix="agentenv-check-") as name:
-                folder = Path(name)
+            with ScratchFolder("agentenv-checks") as folder:
                 await asyncio.to_thread((folder / "verify.py").write_text, _VERIFY)
                 await asyncio.to_thread((folder / "helper.py").write_text, "")
 
