@@ -5,6 +5,7 @@ What runs in a container runs here in a process of this machine.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import sys
@@ -20,7 +21,7 @@ from agent_env.errors import SandboxTimeout
 from agent_env.plugin import reach
 from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import CodeRequest, Endpoint, ImageRef
-from agent_env.sandboxes.docker.codebox import CodeBoxes
+from agent_env.sandboxes.docker.codebox import CodeBoxes, host_code
 from agent_env.sandboxes.docker.mux import WINDOW
 
 if TYPE_CHECKING:
@@ -208,6 +209,10 @@ def state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
+
+
+def test_images_with_an_old_python_can_run_it() -> None:
+    ast.parse(host_code(), feature_version=(3, 7))
 
 
 def test_a_url_leads_there(tmp_path: Path) -> None:
