@@ -130,7 +130,8 @@ def test_a_verifier_without_rows_is_a_warning_and_a_small_split_a_note(tmp_path:
     assert any("3 groups were asked for; the split 'eval' holds 1 task" in text for text in found["notes"])
 
 
-def test_an_interrupted_rehearsal_shows_what_was_played(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_rehearsal_shows_what_was_played(tmp_path: Path, number: signal.Signals, status: int) -> None:
     policies = "import time\nfrom pathlib import Path\n\ndef slow(messages, tools):\n"
     policies += "    mark = Path(__file__).with_name('mark')\n    if mark.exists():\n        time.sleep(0.5)\n"
     policies += "    mark.touch()\n    return {'content': 'no'}\n"
@@ -143,9 +144,9 @@ def test_an_interrupted_rehearsal_shows_what_was_played(tmp_path: Path) -> None:
         for line in running.stdout:
             if "1 sample, mean reward" in line:
                 break
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         rest, errors = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == status
     assert "interrupted; what was played until then:" in rest
     assert "mean reward" in rest.partition("interrupted")[2]
     assert "Traceback" not in errors

@@ -36,6 +36,8 @@ class ChatServer:
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    gate: threading.Barrier | None = None
+    """First replies wait until so many have been asked for at once."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Scripted:
@@ -47,6 +49,8 @@ class ChatServer:
             return 404, {}, {"error": f"no {path}"}
         if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
             return 401, {}, {"error": {"message": f"Incorrect API key provided: {headers.get('authorization')}"}}
+        if self.gate is not None and not any(message["role"] == "assistant" for message in body["messages"]):
+            self.gate.wait(30)
         scripted = self.faults(number, body)
         if scripted is not None:
             return scripted

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +181,24 @@ def session_of(leader: int) -> set[str]:
         if fields and fields[3] == str(leader) and fields[0] != "Z":
             found.add(name)
     return found
+
+
+def test_many_episodes_at_once_under_a_low_soft_limit_of_files(chat: Callable[..., Any], tmp_path: Path) -> None:
+    server = chat(load_policy(GRIDSIM, "idle"), gate=threading.Barrier(24))
+    command = f"ulimit -Sn 96; exec {sys.executable} -c 'from _agentenv_start import main; main()' \"$@\""
+    arguments = ["--base-url", server.url, "--model", "m", "--limit", "24", "--concurrency", "24", "--out", "run"]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AGENTENV_")}
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", "eval", str(GRIDSIM), *arguments],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "24 scored, 0 failed" in done.stdout
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(

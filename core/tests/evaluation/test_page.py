@@ -121,6 +121,7 @@ def test_the_policy_allows_the_pages_own_script_only(settings: EvalSettings) -> 
         st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
     )
 )
+@settings_of(max_examples=40, deadline=None)
 def test_embedded_json_is_inert_and_the_same(value: Any) -> None:
     text = embed(value)
     assert not set(text) & set("<>&\u2028\u2029")
@@ -147,6 +148,17 @@ def test_bars_show_every_task_or_say_how_many_they_leave_out(rewards: list[list[
         int(found[1]) for text in svg.iter("text") if (found := re.fullmatch(r"… (\d+) tasks.*", text.text or ""))
     ]
     assert shown + sum(left_out) == len(rewards)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5))
+@settings_of(max_examples=30, deadline=None)
+def test_ticks_of_equal_values_differ(value: int, times: int) -> None:
+    svg = ET.fromstring(histogram([float(value)] * times, label="tokens"))
+    ticks = [
+        text.text for text in svg.iter("text") if text.get("class") == "tick" and text.get("text-anchor") == "middle"
+    ]
+    assert len(ticks) > 1
+    assert len(ticks) == len(set(ticks))
 
 
 def test_numbers_as_people_read_them() -> None:

@@ -110,6 +110,7 @@ def command(
     """
     import json
 
+    from agent_env.cli.eval_files import allow_many_files
     from agent_env.cli.eval_output import Progress, print_summary
     from agent_env.cli.eval_signals import run_until_signal
     from agent_env.cli.output import print_json
@@ -123,6 +124,7 @@ def command(
     named = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     sampling = read_extra(extra, {key: value for key, value in named.items() if value is not None})
     prices = read_prices(price_in, price_out)
+    allow_many_files()
 
     async def play(progress: Progress) -> EvalRun:
         return await evaluate(

@@ -80,6 +80,7 @@ def command(
     import json
     import time
 
+    from agent_env.cli.eval_files import allow_many_files
     from agent_env.cli.eval_signals import run_until_signal
     from agent_env.cli.rehearsal_table import LiveTable, print_summary
     from agent_env.plugin.trainer import RowSettings
@@ -111,7 +112,8 @@ def command(
             on_progress=table.say if table is not None else None,
         )
 
-    stopped = False
+    allow_many_files()
+    stopped: BaseException | None = None
     if as_json:
         done = run_until_signal(play(None))
         click.echo(json.dumps(done.as_json(), allow_nan=False))
@@ -121,14 +123,14 @@ def command(
         with LiveTable(f"{name} · {trainer} · policy {policy}", groups * samples, bundle=name) as table:
             try:
                 done = run_until_signal(play(table))
-            except KeyboardInterrupt:
-                stopped = True
+            except (KeyboardInterrupt, click.exceptions.Exit) as error:
+                stopped = error
                 seconds = time.perf_counter() - began
                 done = Rehearsal(trainer, name, split or "", table.played(), seconds)
-        if stopped:
+        if stopped is not None:
             click.echo("interrupted; what was played until then:")
         print_summary(done)
-        if stopped:
-            raise KeyboardInterrupt
+        if stopped is not None:
+            raise stopped
     if done.warnings():
         context.exit(1)

@@ -24,7 +24,8 @@ def histogram(values: Sequence[float], *, label: str, bins: int = 20) -> str:
     if label == "reward" and low >= 0 and high <= 1:
         low, high = 0.0, 1.0
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        spread = max(0.5, abs(low) / 4)  # so that its ticks differ
+        low, high = low - spread, high + spread
     counts = [0] * bins
     for value in values:
         counts[min(int((value - low) / (high - low) * bins), bins - 1)] += 1

@@ -10,7 +10,7 @@
   const more = document.getElementById("more");
   const PAGE = 200;
   const KEPT = 64e6;  // characters of packed transcripts that stay unpacked once they were read
-  let key = "index", up = true, shown = PAGE, found = [], turn = 0;
+  let key = "index", up = true, shown = PAGE, found = [], turn = 0, alone = false;
 
   const text = (value) => typeof value === "string" ? value : value == null ? "" : JSON.stringify(value, null, 2);
   const add = (parent, tag, words, name) => {
@@ -140,7 +140,11 @@
   let waiting = 0;
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(update, 200); });
   state.addEventListener("change", update);
-  more.addEventListener("click", () => { shown += PAGE; draw(found, ""); });
+  more.addEventListener("click", () => {
+    if (alone) { alone = false; more.textContent = "Show more"; update(); return; }
+    shown += PAGE;
+    draw(found, "");
+  });
   document.getElementById("filter").addEventListener("submit", (event) => event.preventDefault());
   const sorts = (table, then) => {
     const heads = [...table.querySelectorAll("th")];
@@ -179,6 +183,9 @@
     draw([linked], ", the one of the address");
     body.replaceChildren();
     row(linked)();
+    alone = true;
+    more.textContent = "Show all";
+    more.hidden = false;
     document.getElementById("all").scrollIntoView();
   } else update();
 })();
