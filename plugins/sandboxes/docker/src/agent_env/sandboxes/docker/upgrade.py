@@ -34,8 +34,9 @@ async def upgrade(context: ssl.SSLContext, host: str, port: int, path: str, body
     pipe = await TlsPipe.connect(context, host, port, answer.data, answer.end, _CONNECT_TIMEOUT)
     try:
         content = json.dumps(body).encode()
+        name = f"[{host}]" if ":" in host else host
         pipe.write(
-            f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: {name}:{port}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(content)}\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n".encode()
             + content
         )
