@@ -215,6 +215,12 @@ def test_the_key_is_in_no_error(chat: Callable[..., Any]) -> None:
     assert KEY not in repr(Endpoint(server.url, key=KEY))
 
 
+@pytest.mark.parametrize("key", ["x", "EMPTY", "none", "dummy"])
+def test_a_placeholder_is_no_secret(key: str) -> None:
+    text = '{"index": 1, "content": "none, EMPTY, dummy, x"}'
+    assert Endpoint("http://a.example", key=key).redact(text) == text
+
+
 def test_usage_that_is_missing_is_counted_as_missing(chat: Callable[..., Any]) -> None:
     for usage in (None, {"prompt_tokens": "7"}, {"prompt_tokens": 5}, {"prompt_tokens": -1, "completion_tokens": 2}):
         _, model = ask(chat(hello, usage=usage).url)

@@ -173,10 +173,28 @@ def test_a_full_disk_takes_the_half_line_back(tmp_path: Path, monkeypatch: pytes
     assert [one.task for one in read_episodes(tmp_path)] == ["a", "c"]
 
 
-def test_secrets_are_taken_out_of_lines(tmp_path: Path) -> None:
+def test_secrets_are_taken_out_of_texts(tmp_path: Path) -> None:
     with RunStore(tmp_path, SETTINGS, redact=lambda text: text.replace("sk-1234", "[key]")) as store:
-        store.append(record(messages=[{"role": "tool", "content": "your key is sk-1234"}]))
+        store.append(
+            record(
+                messages=[{"role": "tool", "content": "your key is sk-1234", "odd": [{"sk-1234": "sk-1234"}]}],
+                earlier=("env: sk-1234",),
+                warnings=("sk-1234",),
+                failure=Failure("env", "sk-1234"),
+                reward=None,
+            )
+        )
     assert b"sk-1234" not in (tmp_path / EPISODES_FILE).read_bytes()
+
+
+@pytest.mark.parametrize("key", ["completion", "messages", "e", '"', "\\"])
+def test_a_key_that_is_also_a_word_of_the_format_breaks_no_line(tmp_path: Path, key: str) -> None:
+    one = record(tokens={"prompt": 3, "completion": 4}, messages=[{"role": "user", "content": f"the {key}"}])
+    with RunStore(tmp_path, SETTINGS, redact=lambda text: text.replace(key, "[key]")) as store:
+        store.append(one)
+    (read,) = read_run(tmp_path, transcripts=True)[1]
+    assert (read.reward, read.tokens) == (one.reward, one.tokens)
+    assert f"the {key}".replace(key, "[key]") in read.messages[0].values()
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

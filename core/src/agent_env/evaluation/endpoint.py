@@ -43,6 +43,7 @@ _ALWAYS_HOPELESS = frozenset({401, 402})
 """The others are about one conversation (moderation, a route) once the endpoint has answered another."""
 _AGAIN = frozenset({408, 409, 425, 429})
 _LONGEST_TEXT = 500
+_SHORTEST_SECRET = 8
 
 
 class Endpoint:
@@ -71,8 +72,8 @@ class Endpoint:
         return f"Endpoint({self.url!r})"
 
     def redact(self, text: str) -> str:
-        """``text`` without the key."""
-        return text.replace(self._key, "[key]") if self._key else text
+        """``text`` without the key; a word such as ``EMPTY`` or ``none`` is no secret and stays."""
+        return text.replace(self._key, "[key]") if self._key and len(self._key) >= _SHORTEST_SECRET else text
 
     def new_client(self) -> httpx.AsyncClient:
         """A client for it; close it. Proxy variables count, but not for this machine."""

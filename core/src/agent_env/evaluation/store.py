@@ -30,7 +30,7 @@ class RunStore:
     Args:
         folder: made when it is missing.
         settings: compared with those of a run that is there already.
-        redact: applied to every line before it is written.
+        redact: applied to every text before it is written.
         moved: continue a run whose endpoint had another address.
 
     Raises:
@@ -90,7 +90,8 @@ class RunStore:
         Raises:
             OSError: the disk is full or broken.
         """
-        line = (self._redact(json.dumps(record.as_json(), ensure_ascii=False, allow_nan=False)) + "\n").encode()
+        fields = {key: _redacted(value, self._redact) for key, value in record.as_json().items()}
+        line = (json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n").encode()
         before = os.fstat(self._file).st_size
         try:
             left = memoryview(line)
@@ -120,6 +121,21 @@ class RunStore:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UsageError(f"{self.folder}: another evaluation is writing there; wait for it or give --out") from None
+
+
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """``value`` with every text in it redacted, but for the names of counts."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | tuple):
+        return [_redacted(item, redact) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {
+            redact(key) if isinstance(item, str | list | dict) else key: _redacted(item, redact)
+            for key, item in fields.items()
+        }
+    return value
 
 
 def without_transcript(record: EpisodeRecord) -> EpisodeRecord:
