@@ -20,7 +20,7 @@ from agent_env.errors import (
     UsageError,
 )
 from agent_env.plugin.sandbox import ImageRef, Resources, SandboxSpec, TemplateRef
-from agent_env.sandboxes.daytona import failures, plan, sdk
+from agent_env.sandboxes.daytona import failures, plan
 from agent_env.sandboxes.daytona.client import backoff, minutes
 from agent_env.sandboxes.daytona.options import DaytonaOptions
 from agent_env.sandboxes.daytona.provider import DaytonaProvider
@@ -117,12 +117,6 @@ def test_a_create_that_was_refused_made_nothing() -> None:
     assert not failures.lost(daytona.DaytonaRateLimitError("Rate limit exceeded", 429))
     assert failures.lost(daytona.DaytonaTimeoutError("slow"))
     assert failures.lost(daytona.DaytonaInternalServerError("broken", 500))
-
-
-def test_a_missing_sdk_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "daytona", None)
-    with pytest.raises(SandboxUnavailable, match="pip install agentenv-sandbox-daytona"):
-        sdk.load()
 
 
 def test_a_wrong_option_is_told() -> None:

@@ -30,16 +30,16 @@ def test_a_lease_is_renewed_and_the_service_knows_no_more_than_the_lease(
     standin: StandIn, env: BuildContext, options: Callable[..., Options]
 ) -> None:
     async def go() -> None:
-        async with E2BProvider(**options(lease_s="5")) as provider, await provider.create(idle(env)) as box:
+        async with E2BProvider(**options(lease_s="10")) as provider, await provider.create(idle(env)) as box:
             assert box.expires_at is not None
             assert box.expires_at > time.time() + 200
             first = standin.boxes[box.id].end_at
-            assert first < time.time() + 6
-            for _ in range(200):
+            assert first < time.time() + 11
+            for _ in range(400):
                 if standin.boxes[box.id].end_at > first + 1:
                     break
                 await asyncio.sleep(0.05)
-            assert first + 1 < standin.boxes[box.id].end_at < time.time() + 6
+            assert first + 1 < standin.boxes[box.id].end_at < time.time() + 11
 
     asyncio.run(go())
 

@@ -141,7 +141,11 @@ class StandIn:
     async def _envd(self, scope: Any, receive: Any, send: Any, box: Box, headers: dict[str, str]) -> None:
         fault = self.faults.take("envd")
         answer: Response | None = None
-        if headers.get("x-access-token") != box.envd_token:
+        refuses = headers.get("x-access-token") != box.envd_token
+        if refuses or (fault is not None and fault.kind == "status"):
+            # A client whose upload is cut short by an answer does not always get to see it.
+            await Request(scope, receive).body()
+        if refuses:
             answer = JSONResponse({"code": 401, "message": "unauthorized access, please provide a valid token"}, 401)
         elif fault is not None and fault.kind == "status":
             answer = JSONResponse({"code": fault.status, "message": fault.message}, fault.status)
