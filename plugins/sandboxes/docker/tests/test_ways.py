@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from agent_env.episode import code_runner
-from agent_env.errors import SandboxUnsupported
+from agent_env.errors import SandboxNotReady, SandboxUnsupported
 from agent_env.plugin.sandbox import CodeRequest, Resources, SandboxSpec
 from agent_env.sandboxes.docker.provider import DockerProvider
 from agent_env.testing.sandbox_http import echo_websocket, get, post
@@ -162,5 +162,22 @@ def test_a_socket_cannot_be_led_elsewhere(env_folder: Callable[..., BuildContext
             async with DockerProvider() as other:
                 with pytest.raises(SandboxUnsupported):
                     await (await other.attach(box.id)).endpoint()
+
+    asyncio.run(play())
+
+
+def test_waiting_in_line_takes_no_time_from_a_create(env_folder: Callable[..., BuildContext]) -> None:
+    """The one before it holds the only place for longer than this create may take."""
+
+    async def play() -> None:
+        image = env_folder()
+        async with DockerProvider(max_starts=1, guard=False) as provider:
+            await provider.prepare(image)
+            silent = SandboxSpec(image=image, env={"CHECK_MODE": "silent"}, startup_timeout=8)
+            first = asyncio.create_task(provider.create(silent))
+            await asyncio.sleep(0.1)
+            async with await provider.create(SandboxSpec(image=image), timeout=6):
+                with pytest.raises(SandboxNotReady):
+                    await first
 
     asyncio.run(play())

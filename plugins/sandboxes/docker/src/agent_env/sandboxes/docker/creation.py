@@ -16,7 +16,7 @@ from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
 from agent_env.sandboxes.docker.readiness import NoPython, Reach, wait_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncGenerator, Coroutine
     from pathlib import Path
 
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
@@ -50,6 +50,30 @@ class Made:
 
 class _Again(Exception):
     """The attempt failed for a reason that was mended; the next may work."""
+
+
+class Turn:
+    """Where a create stands: what it waits in line is no part of its time.
+
+    Attributes:
+        waiting: others begin before it.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = False
+
+    @contextlib.asynccontextmanager
+    async def take(self, slots: asyncio.Semaphore) -> AsyncGenerator[None]:
+        """A slot, held while the ``async with`` lasts."""
+        self.waiting = True
+        try:
+            await slots.acquire()
+        finally:
+            self.waiting = False
+        try:
+            yield
+        finally:
+            slots.release()
 
 
 class _Ticket:
@@ -89,7 +113,7 @@ class Creator:
         self._init = True
         self._bridge = networks.Bridge(engine, root)
 
-    async def create(self, spec: SandboxSpec, *, for_code: bool = False) -> Made:
+    async def create(self, spec: SandboxSpec, turn: Turn, *, for_code: bool = False) -> Made:
         """A container whose server answers, where it has one; ``for_code`` puts it beside this server.
 
         Raises:
@@ -107,7 +131,7 @@ class Creator:
                     raise self._no_way(spec, facts)
                 chosen = "open"
             try:
-                return await self._attempt(spec, facts, way, chosen, for_code=for_code)
+                return await self._attempt(spec, facts, way, chosen, None if for_code else turn)
             except NoPython as error:
                 if not self.machine.local or way != "socket":
                     raise self._no_way(spec, facts) from error
@@ -133,10 +157,10 @@ class Creator:
 
     # -- one attempt --------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, spec: SandboxSpec, facts: Facts, way: Way, network: Network, *, for_code: bool) -> Made:
+    async def _attempt(self, spec: SandboxSpec, facts: Facts, way: Way, network: Network, turn: Turn | None) -> Made:
         ticket = _Ticket(lease.new_id(), self._tasks)
         try:
-            return await self._make(ticket, spec, facts, way, network, for_code=for_code)
+            return await self._make(ticket, spec, facts, way, network, turn)
         except asyncio.CancelledError:
             # Raised at once; what was begun is ended by a task that the provider waits for.
             self._tasks.start(self._abandon(ticket), f"docker abandon {ticket.create_id}")
@@ -146,14 +170,14 @@ class Creator:
             raise
 
     async def _make(
-        self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, way: Way, network: Network, *, for_code: bool
+        self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, way: Way, network: Network, turn: Turn | None
     ) -> Made:
         create_id = ticket.create_id
         read_only = plan.is_read_only(spec, facts, self._options)
         if network == "open" or way == "port":
             await self._bridge.ready()
         # Finished episodes wait for the container of their verifiers: it does not queue behind those that begin.
-        async with contextlib.nullcontext() if for_code else self._slots:
+        async with contextlib.nullcontext() if turn is None else turn.take(self._slots):
             about = plan.about(spec, facts, self.machine, way, str(self._root / create_id), network)
             if about.way in {"socket", "tunnel"}:
                 await asyncio.to_thread(state.new_folder, self._root, create_id)

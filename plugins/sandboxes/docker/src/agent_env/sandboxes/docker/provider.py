@@ -16,7 +16,7 @@ from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.docker import containers, files, guarding, state
 from agent_env.sandboxes.docker import labels as marks
 from agent_env.sandboxes.docker.codebox import CodeBoxes
-from agent_env.sandboxes.docker.creation import Creator
+from agent_env.sandboxes.docker.creation import Creator, Turn
 from agent_env.sandboxes.docker.engine import Engine
 from agent_env.sandboxes.docker.execs import Kills
 from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("agent_env.sandboxes.docker")
 
 _CLOSE_DEADLINE = 90.0
+_LOOK_S = 0.5
 
 
 class DockerProvider(SandboxProvider):
@@ -160,6 +161,11 @@ class DockerProvider(SandboxProvider):
         await images.get(image, progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> DockerSandbox:
+        """A new sandbox; ``timeout`` does not count while `DockerOptions.max_starts` others begin before it.
+
+        Raises:
+            SandboxError: as `SandboxProvider.create`.
+        """
         return await self._create_for(spec, timeout=timeout)
 
     async def create_for_code(self, spec: SandboxSpec) -> DockerSandbox:
@@ -169,11 +175,12 @@ class DockerProvider(SandboxProvider):
     async def _create_for(self, spec: SandboxSpec, *, timeout: float = 300.0, for_code: bool = False) -> DockerSandbox:
         if self._closed:
             raise self._is_closed()
-        work = asyncio.create_task(self._create(spec, for_code=for_code), name="docker create")
+        turn = Turn()
+        work = asyncio.create_task(self._create(spec, turn, for_code=for_code), name="docker create")
         self._creates.add(work)
         work.add_done_callback(self._creates.discard)
         try:
-            await asyncio.wait([work], timeout=timeout)
+            await _within(work, timeout, turn)
         except asyncio.CancelledError:
             self._give_up(work)
             raise
@@ -193,9 +200,9 @@ class DockerProvider(SandboxProvider):
         if not work.cancelled() and work.exception() is None:  # it was done at that very moment
             self.end(work.result())
 
-    async def _create(self, spec: SandboxSpec, *, for_code: bool) -> DockerSandbox:
+    async def _create(self, spec: SandboxSpec, turn: Turn, *, for_code: bool) -> DockerSandbox:
         creator, _, _ = await self._ready()
-        made = await creator.create(spec, for_code=for_code)
+        made = await creator.create(spec, turn, for_code=for_code)
         box = DockerSandbox(
             self,
             made.found,
@@ -322,3 +329,14 @@ class DockerProvider(SandboxProvider):
                 ended.append(found.id)
         await asyncio.to_thread(state.sweep, root, {found.create_id for found in everything})
         return ended
+
+
+async def _within(work: asyncio.Task[DockerSandbox], timeout: float, turn: Turn) -> None:
+    """Wait for a create, at most ``timeout`` seconds besides its waiting in line."""
+    loop = asyncio.get_running_loop()
+    left = timeout
+    while not work.done() and left > 0:
+        began, waited = loop.time(), turn.waiting
+        await asyncio.wait([work], timeout=min(left, _LOOK_S))
+        if not (waited and turn.waiting):
+            left -= loop.time() - began
