@@ -82,7 +82,9 @@ def run_gym(venv: Path, tmp_path: Path) -> Generator[Callable[..., Awaitable[str
 
     async def run(*words: str) -> str:
         own = {"PATH": f"{venv.parent}:{os.environ['PATH']}", "HOME": ray, "RAY_TMPDIR": ray, "WANDB_MODE": "disabled"}
-        environment = {**os.environ, **own, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+        # Ray takes a program below `uv run` for one of that project.
+        settled = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, **own, **settled}
         environment.pop("PYTHONPATH", None)
         head = ("+head_server.host=127.0.0.1", f"+head_server.port={free_port()}")
         log = tmp_path / "gym.log"

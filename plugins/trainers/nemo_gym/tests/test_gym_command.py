@@ -78,7 +78,8 @@ def test_the_documented_command_plays_the_rows(run_gym: Callable[..., Awaitable[
         assert one["agentenv_result"]["failure"] is None
         assert one["agentenv_result"]["tool_calls"] == 3
         calls = [item["name"] for item in one["response"]["output"] if item["type"] == "function_call"]
-        assert calls == ["read_day", "check_schedule", "submit_schedule", "end_turn"]
+        assert calls[:4] == ["read_day", "check_schedule", "submit_schedule", "end_turn"]
+        assert set(calls[4:]) <= {"end_turn"}  # the agent asks on until a reply has no call
     (metrics,) = json.loads((tmp_path / "results" / "rollouts_aggregate_metrics.json").read_text("utf-8"))
     rewards = [reward for reward in wanted.values() if reward is not None]
     assert metrics["key_metrics"]["mean/reward"] == pytest.approx(statistics.fmean(rewards))

@@ -230,6 +230,9 @@ async def main() -> None:
         report["one_group_died"] = await run.generate(dying(99), tasks=1)
         dead = 0
         report["mixed"] = await run.generate(mixed, samples=4, filtered=True)
+        own, run.tokenizer = run.tokenizer, stub.make_tokenizer("<tool_call>", "</tool_call>")
+        report["special"] = await run.generate(greedy)
+        run.tokenizer = own
         report["engine"] = await run.generate(greedy, faults={"broken": [7]})
         report["cut"] = await run.generate(greedy, faults={"cut": 1})
         # The fourth prompt does not fit any more: the schedule is submitted, the turn is not ended.

@@ -19,15 +19,15 @@ TEMPLATE = (
 )
 
 
-def make_tokenizer() -> Any:
-    """A token for each byte, and the marks of ChatML."""
+def make_tokenizer(*marks: str) -> Any:
+    """A token for each byte, and the marks of ChatML; ``marks`` are special tokens too."""
     tokenizers = third_party("tokenizers")
     alphabet: list[str] = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {char: place for place, char in enumerate(alphabet)}
     plain = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
     plain.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     plain.decoder = tokenizers.decoders.ByteLevel()
-    plain.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    plain.add_special_tokens(["<|im_start|>", "<|im_end|>", *marks])
     tokenizer = third_party("transformers").PreTrainedTokenizerFast(
         tokenizer_object=plain, eos_token="<|im_end|>", pad_token="<|im_end|>", clean_up_tokenization_spaces=False
     )

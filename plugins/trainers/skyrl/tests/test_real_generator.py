@@ -52,6 +52,13 @@ def test_tools_of_the_chat_template(real: dict[str, Any]) -> None:
     assert by_task(real["native"]) == real["miles"]["greedy"]
 
 
+def test_calls_whose_marks_are_special_tokens(real: dict[str, Any]) -> None:
+    run = real["special"]  # the engine leaves the marks out of the text
+    assert by_task(run) == real["miles"]["greedy"]
+    assert run["drifts"] == 0
+    assert all(said.count("<tool_call>") == 4 for said in run["said"])
+
+
 def test_the_environment_plays_in_skyrls_own_generator(real: dict[str, Any]) -> None:
     assert by_task(real["plain"]) == real["miles"]["greedy"]
 

@@ -41,7 +41,7 @@ def contain(base: type[Any]) -> type[Any]:
             if self.batched:
                 raise UsageError("bundles are played in turns: set generator.batched=false")
             self._raises = on_infra_failure == "raise"
-            self.inference_engine_client: Any = NotingClient(self.inference_engine_client)
+            self.inference_engine_client: Any = NotingClient(self.inference_engine_client, self.tokenizer)
 
         async def generate(self, input_batch: dict[str, Any], *args: Any, **options: Any) -> dict[str, Any]:
             """SkyRL's output, with the groups of failed rollouts masked.

@@ -23,6 +23,6 @@ def read_row(extras: Mapping[str, Any]) -> EpisodeRow:
         task,
         own,
         tools=task.schemas("tools", task.json("tools"), form="JSON text of a list of function schemas"),
-        token=own.token("the generator runs", "SkyRL's Ray workers too (runtime_env env_vars)"),
+        token=own.token("the generator runs", "SkyRL's Ray workers too, before Ray is started"),
         max_turns=task.optional_count("max_turns", least=1),
     )

@@ -48,6 +48,8 @@ class TextEnv:
         self.max_turns = self.row.max_turns
         self.finish_reason = "stop"
         """How the reply that is stepped next ended; set by a generator that knows."""
+        self.whole: str | None = None
+        """That reply with its special tokens, where the generator knows it."""
         self._native = native_tools
         self._episode: Episode | None = None
         self._closed = False
@@ -109,7 +111,7 @@ class TextEnv:
         episode = self._episode
         if episode is None:
             raise EpisodeFailed(Failure("aborted", "the environment was stepped before its init"))
-        answers = await episode.step(action, self.finish_reason)
+        answers = await episode.step(self._with_marks(action), self.finish_reason)
         reward = episode.result.reward if episode.over else None
         return {
             "observations": answer_messages(answers, native=self._native),
@@ -117,6 +119,14 @@ class TextEnv:
             "done": episode.over,
             "metadata": {},
         }
+
+    def _with_marks(self, action: str) -> str:
+        """The whole reply when calls in it are lost without its special tokens, else the text as it came."""
+        whole, self.whole = self.whole, None
+        if whole is None or whole == action:
+            return action
+        parser, tools = self.parser, list(self.row.tools)
+        return whole if len(parser.parse(whole, tools).calls) > len(parser.parse(action, tools).calls) else action
 
     async def aleave(self) -> float:
         """Score an open episode as it stands, for a model without room to go on; returns the reward.

@@ -24,7 +24,7 @@ def read_row(columns: Mapping[str, Any], *, prompt_key: str = "raw_prompt") -> E
         own,
         prompt=_prompt(row, prompt_key),
         tools=row.schemas("agentenv_tools", row.json("agentenv_tools"), form="JSON text of a list of function schemas"),
-        token=own.token("the agent loop runs", "verl's Ray workers too (ray_kwargs.ray_init.runtime_env.env_vars)"),
+        token=own.token("the agent loop runs", "verl's Ray workers too, before Ray is started"),
     )
 
 
