@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_DRAWS = 20_000_000
+_MOST_DRAWS = 5_000_000
 
 
 def mean_and_stderr(values: Sequence[float]) -> tuple[float | None, float | None]:
