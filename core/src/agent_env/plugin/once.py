@@ -2,7 +2,7 @@
 
 ::
 
-    self._images = Once[Image, Built]("cloudlet")
+    self._images: Once[Image, Built] = Once("cloudlet")
     built = await self._images.get(image, lambda say: self._build(image, say), progress)
 """
 
