@@ -42,7 +42,7 @@ def main(picture: Path, runs: list[Path]) -> None:
     axes.set_ylim(0, 1)
     axes.set_xlim(0, max(len(report["rewards"]) for report in reports) + 1)
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", frameon=False, fontsize=8)
+    axes.legend(loc="lower right", frameon=False, fontsize=8, ncols=2)
     axes.set_title("GRPOTrainer on a served bundle, tiny random model on a CPU", fontsize=10)
     figure.savefig(picture, metadata={"Date": None})
     text = picture.read_text(encoding="utf-8")
