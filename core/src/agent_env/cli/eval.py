@@ -110,7 +110,6 @@ def command(
     """
     import json
 
-    from agent_env.cli.eval_files import allow_many_files
     from agent_env.cli.eval_output import Progress, print_summary
     from agent_env.cli.eval_signals import run_until_signal
     from agent_env.cli.output import print_json
@@ -120,6 +119,7 @@ def command(
     from agent_env.evaluation.settings import read_extra
     from agent_env.evaluation.store import write_whole
     from agent_env.evaluation.summary import summarize
+    from agent_env.openenv.open_files import allow_many_files
 
     named = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     sampling = read_extra(extra, {key: value for key, value in named.items() if value is not None})

@@ -80,9 +80,9 @@ def command(
     import json
     import time
 
-    from agent_env.cli.eval_files import allow_many_files
     from agent_env.cli.eval_signals import run_until_signal
     from agent_env.cli.rehearsal_table import LiveTable, print_summary
+    from agent_env.openenv.open_files import allow_many_files
     from agent_env.plugin.trainer import RowSettings
     from agent_env.testing.policies import load_policy
     from agent_env.testing.rehearsal import rehearse

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import AgentEnvError, UsageError
 from agent_env.openenv.extra import without_server
+from agent_env.openenv.open_files import allow_many_files
 from agent_env.openenv.security import is_loopback, warn_if_open
 
 try:
@@ -41,7 +42,6 @@ PING_TIMEOUT_S = 60.0
 """A client that answers no ping for this long is gone; trainers block their event loops for a while."""
 
 _BACKLOG = 4096
-_FILES = 65_536
 
 
 class _Server(uvicorn.Server):
@@ -87,7 +87,7 @@ def run(
         factory = None
     else:
         factory = uvloop.new_event_loop
-    _raise_file_limit()
+    allow_many_files()
     _settle_memory()
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(serve(app, host=host, port=port, uds=uds, started=started))
@@ -100,16 +100,6 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-def _raise_file_limit() -> None:
-    """Every session holds a file descriptor, its envs some more: a soft limit of 1024 would end at a few hundred."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def serve(

@@ -1,4 +1,4 @@
-"""How many files a command that plays may hold open."""
+"""How many files a process that serves or plays episodes may hold open."""
 
 from __future__ import annotations
 
