@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import CodeRequest
-    from agent_env.sandboxes.process.cells import Cell
+    from agent_env.sandboxes.process.cell import Cell
     from agent_env.sandboxes.process.warm import Warm
 
 _MOST_CODE = 5 * 1024 * 1024

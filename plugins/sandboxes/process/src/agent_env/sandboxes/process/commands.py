@@ -11,7 +11,7 @@ from agent_env.errors import SandboxGone, SandboxTimeout
 from agent_env.plugin.sandbox import ExecResult
 
 if TYPE_CHECKING:
-    from agent_env.sandboxes.process.cells import Cell
+    from agent_env.sandboxes.process.cell import Cell
     from agent_env.sandboxes.process.link import Link
 
 _CHUNK = 65536

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from agent_env.sandboxes.process.cells import Cell
+    from agent_env.sandboxes.process.cell import Cell
 
 
 class Held:

@@ -21,7 +21,8 @@ from agent_env.errors import (
 from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord, SandboxSpec
 from agent_env.sandboxes.process import code, commands, reaper, sandbox, state
-from agent_env.sandboxes.process.cells import Cell, Cells, close
+from agent_env.sandboxes.process.cell import Cell, close
+from agent_env.sandboxes.process.cells import Cells
 from agent_env.sandboxes.process.forks import Forks
 from agent_env.sandboxes.process.keepers import SpawnerProcess
 from agent_env.sandboxes.process.options import ProcessOptions
@@ -128,6 +129,8 @@ class ProcessProvider(SandboxProvider):
     async def _hang_up(self) -> None:
         forks, self._forks = self._forks, None
         spawner, self._spawner = self._spawner, None
+        if self._cells is not None:  # the spawner removes the record of the cgroups that it finds
+            await self._cells.stop()
         if forks is not None:
             await forks.close()
         if spawner is not None:

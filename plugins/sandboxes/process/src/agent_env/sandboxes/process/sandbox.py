@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_env.errors import SandboxGone, SandboxNotFound, SandboxUnsupported
 from agent_env.plugin.sandbox import Endpoint, ExecResult, Isolation, Sandbox
-from agent_env.sandboxes.process import cells, rooted
+from agent_env.sandboxes.process import rooted
+from agent_env.sandboxes.process.cell import Cell, files_of
+from agent_env.sandboxes.process.cells import folders_of
 from agent_env.sandboxes.process.identity import host_pid
 from agent_env.sandboxes.process.keeper.files import read_json, write_json
 from agent_env.sandboxes.process.keeper.ringlog import read_tail
@@ -91,7 +93,7 @@ class ProcessSandbox(Sandbox):
         self._closing: asyncio.Task[None] | None = None
 
     @property
-    def cell(self) -> cells.Cell | None:
+    def cell(self) -> Cell | None:
         """What holds it to its limits, for those that this provider made."""
         return self._held.cell if self._held is not None else None
 
@@ -99,7 +101,7 @@ class ProcessSandbox(Sandbox):
         """What a process of it writes itself into, when it has limits."""
         if self._held is not None:
             return self.cell.files if self.cell is not None else []
-        return cells.files_of(cells.folders_of(self.folder))
+        return files_of(folders_of(self.folder))
 
     def check_killed(self) -> None:
         """Raise when it was ended for lack of memory.
