@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,21 +49,37 @@ def test_rewards_are_those_of_the_rehearsal(
     asyncio.run(main())
 
 
+PAGE = (Path(__file__).parents[4] / "docs" / "training" / "verifiers.md").read_text("utf-8")
+
+
+def documented(language: str, start: str = "") -> list[str]:
+    """The blocks of the page."""
+    blocks: list[str] = re.findall(rf"^```{language}\n(.*?)```$", PAGE, re.DOTALL | re.MULTILINE)
+    return [block for block in blocks if block.startswith(start)]
+
+
 @pytest.mark.timeout(300)
-def test_the_command_line_plays_it(venv: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["command", "file"])
+def test_the_documented_command_line_plays_it(form: str, venv: Path, tmp_path: Path) -> None:
     reply = load_policy(GRIDSIM, "optimal")
 
     async def main() -> None:
         async with running_server(build_app(GRIDSIM)) as url, StandInModel(reply) as model:
-            command = ["agentenv-trainer-verifiers", "--env.taskset.url", url, "--env.taskset.split", "eval", "-n", "2"]
-            command += ["-r", "1", "-m", "stand-in", "--client.base-url", f"{model.url}/v1", "--rich", "None"]
+
+            def here(text: str) -> str:
+                text = text.replace("http://127.0.0.1:8000", url).replace("http://127.0.0.1:9000", model.url)
+                return text.replace("-n 8 -r 4", "-n 3 -r 2").replace("= 8", "= 3").replace("= 4", "= 2")
+
+            (line,) = documented("sh", "vf-eval")
+            words = shlex.split(here(line.replace("\\\n", " ")))
+            if form == "file":
+                (tmp_path / "eval.toml").write_text(here("\n".join(documented("toml"))), "utf-8")
+                assert "`vf-eval @ eval.toml --no-push`" in PAGE
+                words = ["vf-eval", "@", "eval.toml", "--no-push"]
             child = await asyncio.create_subprocess_exec(
-                str(venv.parent / "vf-eval"),
-                *command,
-                "--client.api-key-var",
-                "NO_SUCH_KEY",
-                "--no-push",
+                *(str(venv.parent / words[0]), *words[1:], "--rich", "None"),
                 cwd=tmp_path,
+                env={**os.environ, "MODEL_KEY": "none"},
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
             )
@@ -70,7 +89,7 @@ def test_the_command_line_plays_it(venv: Path, tmp_path: Path) -> None:
     asyncio.run(main())
     (written,) = tmp_path.rglob("traces.jsonl")
     episodes = [json.loads(line) for line in written.read_text("utf-8").splitlines()]
-    assert len(episodes) == 2
+    assert len(episodes) == 6
     for episode in episodes:
         (trace,) = episode["traces"]
         assert trace["ok"]
