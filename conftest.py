@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             return (yield)
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)
+            time.sleep(0.02)  # else this worker's next test has it before another worker wakes up
 
 
 def _short(folder: Path) -> Path:
