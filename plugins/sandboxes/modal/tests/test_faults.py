@@ -181,7 +181,7 @@ def test_a_closed_provider_says_so(modal: StandIn, env: BuildContext) -> None:
 
 def test_who_is_idle_ends_and_who_is_kept_does_not(modal: StandIn, env: BuildContext) -> None:
     async def work() -> None:
-        async with ModalProvider(idle_timeout_s=3) as provider:
+        async with ModalProvider(idle_timeout_s=9) as provider:
             kept = await provider.create(SandboxSpec(env, serves=False))
             idle = await provider.create_box(SandboxSpec(env, serves=False), keep=False)
             for _ in range(300):
