@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,13 +50,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     # Tests of Docker look at what is left on the engine: one at a time on this machine. The wait is no test's time.
     if item.get_closest_marker("docker") is None:
         return (yield)
-    with (Path(tempfile.gettempdir()) / f"agentenv-test-docker-{os.getuid()}.lock").open("a") as lock:
+    name = Path(tempfile.gettempdir()) / f"agentenv-test-docker-{os.getuid()}"
+    with name.with_suffix(".lock").open("a") as lock, name.with_suffix(".next").open("a") as line:
+        # Who waits keeps the place next in line, so that a worker cannot have the engine again and again.
+        fcntl.flock(line, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(line, fcntl.LOCK_UN)
         try:
             return (yield)
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)
-            time.sleep(0.02)  # else this worker's next test has it before another worker wakes up
 
 
 def _short(folder: Path) -> Path:
