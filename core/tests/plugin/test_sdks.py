@@ -20,7 +20,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     about = tmp_path / "cloudlet_sdk-1.10.2.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: cloudlet-sdk\nVersion: 1.10.2\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     for name in ("cloudlet_sdk", "cloudlet_sdk.errors"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return "cloudlet-sdk"
