@@ -58,7 +58,7 @@ async def _rows(plan: RehearsalPlan) -> list[dict[str, Any]]:
         files = await write_row_files(plan.url, Path(folder), plan.rows, row, only={plan.split: plan.groups})
         if not files:
             raise UsageError(f"the server has no split {plan.split!r}")
-        lines = await asyncio.to_thread(files[0].read_text, encoding="utf-8")
+        lines = await asyncio.to_thread(files[0].read_bytes)
     return [json.loads(line) for line in lines.splitlines()]
 
 
