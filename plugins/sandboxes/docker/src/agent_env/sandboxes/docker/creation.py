@@ -206,10 +206,9 @@ class Creator:
         self, ticket: _Ticket, spec: SandboxSpec, facts: Facts, about: About, network: Network
     ) -> tuple[str, dict[str, str]]:
         now = time.time()
-        made_labels = {
-            **labels.write(ticket.create_id, spec.label, spec.labels, now, now + spec.ttl_s),
-            **labels.about_label(about),
-        }
+        made_labels = labels.LABELS.write(
+            ticket.create_id, spec.label, spec.labels, about, created_at=now, expires_at=now + spec.ttl_s
+        )
         idle = plan.idle_commands(spec.ttl_s)
         nth = self._idle.get(facts.id, 0)
         body = plan.container(

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.plugin import lease
-from agent_env.plugin.sandbox import SandboxRecord
+from agent_env.plugin.leased import Labels, Leased
+from agent_env.sandboxes.docker.failures import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MARK = "agentenv"
-CREATE_ID = "agentenv.id"
-_OWNER = "agentenv.owner"
-_CREATED = "agentenv.created"
-_EXPIRES = "agentenv.expires"
-_ABOUT = "agentenv.about"
-_USER = "agentenv.label."
+    from agent_env.plugin.leased import Status
+
+LABELS = Labels(NAME)
 
 ID_LENGTH = 12
 """As much of a container's id as ``docker ps`` shows."""
-
-Status = Literal["starting", "running", "exited", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,41 +41,12 @@ class About:
     port: int = 0
     folder: str = ""
 
-    def record(self) -> str:
-        """As JSON."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":"))
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Leased):
     """A container of ours as the engine lists it."""
 
-    id: str
-    create_id: str
-    labels: Mapping[str, str]
-    created_at: float
-    expires_at: float
-    owner: Mapping[str, Any]
-    status: Status
     about: About
-    names: tuple[str, ...] = field(default=())
-
-    def record(self) -> SandboxRecord:
-        """As the contract lists it."""
-        return SandboxRecord(
-            id=self.id,
-            labels=self.labels,
-            created_at=self.created_at,
-            expires_at=self.expires_at,
-            owner_alive=lease.alive(self.owner) if self.owner else None,
-            status=self.status,
-        )
-
-    def may_reap(self, now: float, older_than_s: float | None) -> bool:
-        """Whether nobody owns it any more."""
-        return lease.may_reap(
-            self.owner, created_at=self.created_at, expires_at=self.expires_at, now=now, older_than_s=older_than_s
-        )
 
 
 def name_of(create_id: str, expires_at: float | None = None) -> str:
@@ -89,33 +54,9 @@ def name_of(create_id: str, expires_at: float | None = None) -> str:
     return f"agentenv-{create_id}" if expires_at is None else f"agentenv-{create_id}-{int(expires_at)}"
 
 
-def write(create_id: str, label: str, user: Mapping[str, str], created_at: float, expires_at: float) -> dict[str, str]:
-    """Labels of a new container, without `about`."""
-    return {
-        MARK: "docker",
-        CREATE_ID: create_id,
-        _OWNER: json.dumps(lease.owner(), separators=(",", ":")),
-        _CREATED: f"{created_at:.3f}",
-        _EXPIRES: f"{expires_at:.3f}",
-        f"{_USER}label": label,
-        **{f"{_USER}{key}": value for key, value in user.items()},
-    }
-
-
-def about_label(about: About) -> dict[str, str]:
-    """The label that holds ``about``."""
-    return {_ABOUT: about.record()}
-
-
 def filters(labels: Mapping[str, str] | None = None) -> str:
     """The engine's filter for containers of ours with these labels."""
-    wanted = [f"{MARK}=docker", *(f"{_USER}{key}={value}" for key, value in (labels or {}).items())]
-    return json.dumps({"label": wanted})
-
-
-def by_create_id(create_id: str) -> str:
-    """The engine's filter for the container of a create."""
-    return json.dumps({"label": [f"{CREATE_ID}={create_id}"]})
+    return json.dumps({"label": [f"{key}={value}" for key, value in LABELS.query(labels).items()]})
 
 
 _STATES: Mapping[str, Status] = {
@@ -136,26 +77,24 @@ def status_of(state: str) -> Status:
 
 def read(container_id: str, labels: Mapping[str, str], names: tuple[str, ...], state: str) -> Found | None:
     """What the engine says of a container; `None` when it is none of ours."""
-    if labels.get(MARK) != "docker" or CREATE_ID not in labels:
+    said = LABELS.read(labels)
+    if said is None:
         return None
-    create_id = labels[CREATE_ID]
     now = time.time()
-    expires = _number(labels.get(_EXPIRES), now)
-    prefix = f"agentenv-{create_id}-"
+    expires = now if said.expires_at is None else said.expires_at
+    prefix = f"{name_of(said.create_id)}-"
     for name in names:
         if name.lstrip("/").startswith(prefix):
             expires = _number(name.lstrip("/").removeprefix(prefix), expires)
-    user = {key.removeprefix(_USER): value for key, value in labels.items() if key.startswith(_USER)}
     return Found(
         id=container_id[:ID_LENGTH],
-        create_id=create_id,
-        labels={MARK: "docker", "create_id": create_id, **user},
-        created_at=_number(labels.get(_CREATED), now),
+        create_id=said.create_id,
+        labels=said.labels,
+        created_at=now if said.created_at is None else said.created_at,
         expires_at=expires,
-        owner=_object(labels.get(_OWNER)),
+        owner=said.owner,
         status=status_of(state),
-        about=_about(_object(labels.get(_ABOUT))),
-        names=names,
+        about=said.about_as(About, About(label="", serves=False)),
     )
 
 
@@ -180,23 +119,8 @@ def inspected(container: Mapping[str, Any]) -> Found | None:
     return read(container["Id"], part(container, "Config", "Labels"), (container.get("Name", ""),), state)
 
 
-def _about(fields: Mapping[str, Any]) -> About:
+def _number(text: str, default: float) -> float:
     try:
-        return About(**fields)
-    except TypeError:
-        return About(label="", serves=False)
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value: object = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _number(text: str | None, default: float) -> float:
-    try:
-        return float(text or "")
+        return float(text)
     except ValueError:
         return default
