@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
-import time
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable, UsageError
-from agent_env.plugin import lease
+from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable
+from agent_env.plugin import lease, reaping
+from agent_env.plugin.options import read_options
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
 from agent_env.plugin.tasks import Tasks
 from agent_env.sandboxes.docker import containers, files, guarding, state
@@ -26,7 +25,6 @@ from agent_env.sandboxes.docker.plan import Machine
 from agent_env.sandboxes.docker.readiness import Reach
 from agent_env.sandboxes.docker.sandbox import DockerSandbox
 from agent_env.sandboxes.docker.watch import Watch
-from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.sandbox import CodeRequest, Image, SandboxSpec
     from agent_env.sandboxes.docker.plan import Way
-
-log = logging.getLogger("agent_env.sandboxes.docker")
 
 _CLOSE_DEADLINE = 90.0
 _LOOK_S = 0.5
@@ -54,11 +50,7 @@ class DockerProvider(SandboxProvider):
     )
 
     def __init__(self, **options: Any) -> None:
-        try:
-            self.options = DockerOptions(**options)
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise UsageError(f"options of the docker sandbox: {problems}") from error
+        self.options = read_options(DockerOptions, NAME, options)
         self.engine = Engine(self.options.host)
         self.kills = Kills(self.engine)
         self._tasks = Tasks()
@@ -317,16 +309,9 @@ class DockerProvider(SandboxProvider):
         return removed
 
     async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
-        root, now = await self._state(), time.time()
+        root = await self._state()
         everything = await containers.listing(self.engine, marks.filters())
-        left = [found for found in everything if found.may_reap(now, older_than_s)]
-        results = await asyncio.gather(*(self._remove(found) for found in left), return_exceptions=True)
-        ended: list[str] = []
-        for found, result in zip(left, results, strict=True):
-            if isinstance(result, BaseException):
-                log.warning("sandbox %s could not be reaped: %s", found.id, result)
-            else:
-                ended.append(found.id)
+        ended = await reaping.reap(everything, self._remove, older_than_s)
         await asyncio.to_thread(state.sweep, root, {found.create_id for found in everything})
         return ended
 
