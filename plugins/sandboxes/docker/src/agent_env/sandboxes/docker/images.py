@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
 from agent_env.plugin.building import context as contexts
+from agent_env.plugin.once import Once
 from agent_env.plugin.sandbox import BuildContext, ImageRef
 from agent_env.sandboxes.docker import state
 from agent_env.sandboxes.docker.engine import pieces
-from agent_env.sandboxes.docker.failures import EngineError, to_error
+from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
 from agent_env.sandboxes.docker.settings import DockerSettings, read_settings
 
 if TYPE_CHECKING:
@@ -74,9 +75,7 @@ class Images:
         self._engine = engine
         self._root = root
         self._timeout = timeout
-        self._known: dict[Image, Facts] = {}
-        self._work: dict[Image, asyncio.Task[Facts]] = {}
-        self._listeners: dict[Image, list[Progress]] = {}
+        self._facts: Once[Image, Facts] = Once(NAME)
 
     async def get(self, image: Image, progress: Progress | None = None) -> Facts:
         """The image, there and ready.
@@ -84,48 +83,19 @@ class Images:
         Raises:
             SandboxUnsupported: an image of a kind that is not run here; BuildFailed: with the end of the log.
         """
-        known = self._known.get(image)
-        if known is not None:
-            return known
-        listeners = self._listeners.setdefault(image, [])
-        if progress is not None:
-            listeners.append(progress)
-        task = self._work.get(image)
-        if task is None:
-            task = self._work[image] = asyncio.create_task(self._get(image, listeners), name="docker image")
-            task.add_done_callback(lambda _: self._forget(image))
-        try:
-            # One that waits may be cancelled; the others still want the image.
-            return await asyncio.shield(task)
-        finally:
-            if progress is not None and progress in listeners:
-                listeners.remove(progress)
+        return await self._facts.get(image, lambda say: self._get(image, say), progress)
 
     def forget(self, image: Image) -> None:
         """Look again at the next use: the engine says that the image is gone."""
-        self._known.pop(image, None)
-
-    def _forget(self, image: Image) -> None:
-        task = self._work.pop(image, None)
-        self._listeners.pop(image, None)
-        if task is not None and not task.cancelled():
-            task.exception()
+        self._facts.forget(lambda known, _: known == image)
 
     async def close(self) -> None:
         """Stop what is under way."""
-        tasks = list(self._work.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._facts.close()
 
     # -- work ---------------------------------------------------------------------------------------------------------
 
-    async def _get(self, image: Image, listeners: list[Progress]) -> Facts:
-        def say(line: str) -> None:
-            for listener in list(listeners):
-                listener(line)
-
+    async def _get(self, image: Image, say: Progress) -> Facts:
         settings = DockerSettings()
         if isinstance(image, BuildContext):
             settings = await asyncio.to_thread(read_settings, image.path)
@@ -144,8 +114,7 @@ class Images:
         found = await self._inspect(name)
         if found is None:
             raise BuildFailed(f"{title}: the image {name} is not there after it was made", provider="docker")
-        facts = self._known[image] = _facts(found, name, settings)
-        return facts
+        return _facts(found, name, settings)
 
     async def _inspect(self, name: str) -> dict[str, Any] | None:
         try:

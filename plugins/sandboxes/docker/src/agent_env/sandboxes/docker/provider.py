@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable
 from agent_env.plugin import lease, reaping
+from agent_env.plugin.once import Once
 from agent_env.plugin.options import read_options
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
 from agent_env.plugin.tasks import Tasks
@@ -56,7 +57,7 @@ class DockerProvider(SandboxProvider):
         self._tasks = Tasks()
         self._removals = asyncio.Semaphore(self.options.max_starts)
         self._owners: dict[str, tuple[int, int]] = {}
-        self._starting: asyncio.Task[None] | None = None
+        self._started: Once[None, None] = Once(NAME)
         self._creator: Creator | None = None
         self._images: Images | None = None
         self._root: Path | None = None
@@ -73,10 +74,7 @@ class DockerProvider(SandboxProvider):
     async def start(self) -> None:
         if self._closed:
             raise self._is_closed()
-        starting = self._starting
-        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
-            starting = self._starting = asyncio.create_task(self._start(), name="docker start")
-        await asyncio.shield(starting)
+        await self._started.get(None, lambda _: self._start())
 
     @staticmethod
     def _is_closed() -> SandboxUnavailable:
@@ -122,10 +120,7 @@ class DockerProvider(SandboxProvider):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-            if not self._starting.cancelled():
-                self._starting.exception()
+        await self._started.settle()
         if self._images is not None:
             await self._images.close()
         for create in list(self._creates):
