@@ -86,3 +86,26 @@ def test_closed_it_cancels_what_is_under_way_and_takes_nothing_new() -> None:
         await creates.close()
 
     asyncio.run(go())
+
+
+def test_a_create_is_waited_for_as_its_provider_says() -> None:
+    """Not all time counts: the provider says when it is over."""
+
+    async def go() -> None:
+        creates: Creates[str] = Creates("cloudlet", lambda _: None)
+        asked: list[float] = []
+
+        async def whole(task: asyncio.Task[str], timeout: float) -> None:
+            asked.append(timeout)
+            await asyncio.wait([task])
+
+        async def never(task: asyncio.Task[str], timeout: float) -> None:
+            asked.append(timeout)
+
+        assert await creates.run(made(0.05), "env", 0.01, wait=whole) == "box"
+        with pytest.raises(SandboxTimeout, match="env: not created within 60 s"):
+            await creates.run(made(60), "env", 60, wait=never)
+        assert asked == [0.01, 60]
+        await creates.close()
+
+    asyncio.run(go())

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from agent_env.errors import SandboxTimeout, SandboxUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    Wait = Callable[[asyncio.Task[Any], float], Awaitable[None]]
 
 BoxT = TypeVar("BoxT")
 
@@ -27,6 +29,10 @@ BoxT = TypeVar("BoxT")
 def closed(provider: str) -> SandboxUnavailable:
     """What a provider that was closed answers."""
     return SandboxUnavailable(f"the {provider} provider is closed", provider=provider, retryable=False)
+
+
+async def _wait(task: asyncio.Task[Any], timeout: float) -> None:
+    await asyncio.wait([task], timeout=timeout)
 
 
 class Creates(Generic[BoxT]):
@@ -48,10 +54,16 @@ class Creates(Generic[BoxT]):
         if self._closed:
             raise closed(self._provider)
 
-    async def run(self, work: Coroutine[Any, Any, BoxT], label: str, timeout: float) -> BoxT:
+    async def run(self, work: Coroutine[Any, Any, BoxT], label: str, timeout: float, *, wait: Wait = _wait) -> BoxT:
         """The sandbox that ``work`` makes. When it is cancelled, ``work`` has to end what it has begun.
 
         A caller that is cancelled need not wait for that.
+
+        Args:
+            work: the create.
+            label: the sandbox's short name, for messages.
+            timeout: seconds it may take.
+            wait: waits for ``work`` at most ``timeout`` seconds, where not all time counts.
 
         Raises:
             SandboxTimeout: it took too long; SandboxUnavailable: the provider was closed; whatever ``work`` raises.
@@ -63,7 +75,7 @@ class Creates(Generic[BoxT]):
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
-            await asyncio.wait([task], timeout=timeout)
+            await wait(task, timeout)
         except asyncio.CancelledError:
             self._give_up(task)
             raise

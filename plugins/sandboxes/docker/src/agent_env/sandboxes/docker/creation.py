@@ -34,6 +34,7 @@ _LOST_WAITS = (0.5, 2.0, 5.0)
 _MOST_ATTEMPTS = 6
 _IDLE_LOOK_S = 0.3
 _BOOT_S = 10.0
+_LOOK_S = 0.5
 Network = Literal["none", "open", "host"]
 
 
@@ -74,6 +75,16 @@ class Turn:
             yield
         finally:
             slots.release()
+
+    async def wait(self, create: asyncio.Task[Any], timeout: float) -> None:
+        """Wait for the create, at most ``timeout`` seconds besides its waiting in line."""
+        loop = asyncio.get_running_loop()
+        left = timeout
+        while not create.done() and left > 0:
+            began, waited = loop.time(), self.waiting
+            await asyncio.wait([create], timeout=min(left, _LOOK_S))
+            if not (waited and self.waiting):
+                left -= loop.time() - began
 
 
 class _Ticket:

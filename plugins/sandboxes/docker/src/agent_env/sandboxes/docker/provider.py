@@ -7,8 +7,9 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import SandboxNotFound, SandboxTimeout, SandboxUnavailable
+from agent_env.errors import SandboxNotFound, SandboxUnavailable
 from agent_env.plugin import lease, reaping
+from agent_env.plugin.creates import Creates
 from agent_env.plugin.once import Once
 from agent_env.plugin.options import read_options
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from agent_env.sandboxes.docker.plan import Way
 
 _CLOSE_DEADLINE = 90.0
-_LOOK_S = 0.5
 
 
 class DockerProvider(SandboxProvider):
@@ -64,21 +64,15 @@ class DockerProvider(SandboxProvider):
         self._watch = Watch(self)
         self._codes = CodeBoxes(self)
         self._guard: guarding.Guard | None = None
-        self._creates: set[asyncio.Task[Any]] = set()
+        self._creates: Creates[DockerSandbox] = Creates(NAME, self.end)
         self._attached: list[DockerSandbox] = []
-        self._closed = False
         self._closing: asyncio.Task[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        if self._closed:
-            raise self._is_closed()
+        self._creates.check_open()
         await self._started.get(None, lambda _: self._start())
-
-    @staticmethod
-    def _is_closed() -> SandboxUnavailable:
-        return SandboxUnavailable("the docker provider is closed", provider=NAME, retryable=False)
 
     async def _start(self) -> None:
         root = await self._state()
@@ -107,14 +101,15 @@ class DockerProvider(SandboxProvider):
         uid = os.geteuid()
         return Machine(way=way, local=local, limits=limits, direct_uid=None if uid == 0 else uid)
 
-    async def _ready(self) -> tuple[Creator, Images, Path]:
+    async def _ready(self) -> tuple[Creator, Images]:
         await self.start()
-        if self._creator is None or self._images is None or self._root is None or self._closed:
-            raise self._is_closed()
-        return self._creator, self._images, self._root
+        self._creates.check_open()
+        assert self._creator is not None
+        assert self._images is not None
+        return self._creator, self._images
 
     async def close(self) -> None:
-        self._closed = True
+        self._creates.refuse()
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="docker close")
         await asyncio.shield(self._closing)
@@ -123,10 +118,7 @@ class DockerProvider(SandboxProvider):
         await self._started.settle()
         if self._images is not None:
             await self._images.close()
-        for create in list(self._creates):
-            create.cancel()
-        if self._creates:
-            await asyncio.wait(set(self._creates))
+        await self._creates.close()
         await self._watch.close()
         for box in self._watch.boxes:
             if box.ours:
@@ -144,7 +136,7 @@ class DockerProvider(SandboxProvider):
     # -- create -------------------------------------------------------------------------------------------------------
 
     async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
-        _, images, _ = await self._ready()
+        _, images = await self._ready()
         await images.get(image, progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> DockerSandbox:
@@ -160,35 +152,12 @@ class DockerProvider(SandboxProvider):
         return await self._create_for(spec, for_code=True)
 
     async def _create_for(self, spec: SandboxSpec, *, timeout: float = 300.0, for_code: bool = False) -> DockerSandbox:
-        if self._closed:
-            raise self._is_closed()
         turn = Turn()
-        work = asyncio.create_task(self._create(spec, turn, for_code=for_code), name="docker create")
-        self._creates.add(work)
-        work.add_done_callback(self._creates.discard)
-        try:
-            await _within(work, timeout, turn)
-        except asyncio.CancelledError:
-            self._give_up(work)
-            raise
-        if not work.done():
-            self._give_up(work)
-            raise SandboxTimeout(f"{spec.label}: not created within {timeout:g} s", provider=NAME)
-        if work.cancelled():
-            raise self._is_closed()
-        return work.result()
-
-    def _give_up(self, work: asyncio.Task[DockerSandbox]) -> None:
-        """Nobody waits for this create any more."""
-        work.cancel()
-        work.add_done_callback(self._unwanted)
-
-    def _unwanted(self, work: asyncio.Task[DockerSandbox]) -> None:
-        if not work.cancelled() and work.exception() is None:  # it was done at that very moment
-            self.end(work.result())
+        work = self._create(spec, turn, for_code=for_code)
+        return await self._creates.run(work, spec.label, timeout, wait=turn.wait)
 
     async def _create(self, spec: SandboxSpec, turn: Turn, *, for_code: bool) -> DockerSandbox:
-        creator, _, _ = await self._ready()
+        creator, _ = await self._ready()
         made = await creator.create(spec, turn, for_code=for_code)
         box = DockerSandbox(
             self,
@@ -309,14 +278,3 @@ class DockerProvider(SandboxProvider):
         ended = await reaping.reap(everything, self._remove, older_than_s)
         await asyncio.to_thread(state.sweep, root, {found.create_id for found in everything})
         return ended
-
-
-async def _within(work: asyncio.Task[DockerSandbox], timeout: float, turn: Turn) -> None:
-    """Wait for a create, at most ``timeout`` seconds besides its waiting in line."""
-    loop = asyncio.get_running_loop()
-    left = timeout
-    while not work.done() and left > 0:
-        began, waited = loop.time(), turn.waiting
-        await asyncio.wait([work], timeout=min(left, _LOOK_S))
-        if not (waited and turn.waiting):
-            left -= loop.time() - began
