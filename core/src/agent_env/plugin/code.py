@@ -30,6 +30,21 @@ def request_json(request: CodeRequest, folder: str) -> bytes:
     return json.dumps(body).encode()
 
 
+def pack(request: CodeRequest) -> bytes:
+    """A tar of the runner and the Python files of the code's folder, as ``runner.py`` and ``code/``."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.add(request.runner, "runner.py", recursive=False)
+        tar.add(request.folder, "code", filter=_code_only)
+    return packed.getvalue()
+
+
+def _code_only(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if info.isdir():
+        return None if info.name.endswith("__pycache__") else info
+    return info if info.isreg() and info.name.endswith(".py") else None
+
+
 def read_answer(raw: bytes, request: CodeRequest) -> Any:
     """The value that the runner wrote.
 
@@ -83,19 +98,10 @@ def _child() -> str:
 
 
 def _stdin(request: CodeRequest) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        tar.add(request.runner, "runner.py", recursive=False)
-        tar.add(request.folder, "code", filter=_code_only)
+    packed = pack(request)
     ways = reach.behind(request.args)
     head = {
-        "tar": packed.tell(),
+        "tar": len(packed),
         "reach": {url: {"url": to.url, "headers": dict(to.headers)} for url, to in ways.items()},
     }
-    return json.dumps(head).encode() + b"\n" + packed.getvalue() + request_json(request, "")
-
-
-def _code_only(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    if info.isdir():
-        return None if info.name.endswith("__pycache__") else info
-    return info if info.isreg() and info.name.endswith(".py") else None
+    return json.dumps(head).encode() + b"\n" + packed + request_json(request, "")

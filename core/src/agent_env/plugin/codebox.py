@@ -12,7 +12,7 @@ from agent_env.plugin.sandbox import Sandbox, SandboxSpec
 from agent_env.plugin.tasks import looked_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from agent_env.plugin.sandbox import CodeRequest, Image
 
@@ -30,6 +30,7 @@ class CodeBoxes(Generic[BoxT]):
         create: makes a sandbox.
         ended: whether a sandbox was ended by this process.
         ttl_s: how long a sandbox may live; a fresh one takes over before its end.
+        run: runs a request in a sandbox; without it `agent_env.plugin.code.run_code_in` does.
     """
 
     def __init__(
@@ -38,10 +39,12 @@ class CodeBoxes(Generic[BoxT]):
         ended: Callable[[BoxT], bool],
         *,
         ttl_s: float = _TTL_S,
+        run: Callable[[BoxT, CodeRequest], Awaitable[Any]] | None = None,
     ) -> None:
         self._create = create
         self._ended = ended
         self._ttl_s = min(ttl_s, _TTL_S)
+        self._run = run or run_code_in
         self._boxes: dict[Image, asyncio.Task[BoxT]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -50,11 +53,11 @@ class CodeBoxes(Generic[BoxT]):
         async with self._slots:
             box = await self._box(image, request.timeout)
             try:
-                return await run_code_in(box, request)
+                return await self._run(box, request)
             except (SandboxGone, SandboxNotFound):
                 # It ended, idle or from outside, before or while the code ran: once more, in a fresh one.
                 self._drop(image, box)
-                return await run_code_in(await self._box(image, request.timeout), request)
+                return await self._run(await self._box(image, request.timeout), request)
 
     async def _box(self, image: Image, timeout: float) -> BoxT:
         task = self._boxes.get(image)

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import io
 import json
 import re
-import tarfile
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import CodeError, SandboxError, SandboxGone, SandboxTimeout
-from agent_env.plugin import reach
-from agent_env.plugin.code import read_answer, request_json
-from agent_env.plugin.sandbox import SandboxSpec
+from agent_env.plugin import codebox, reach
+from agent_env.plugin.code import pack, read_answer, request_json
 from agent_env.sandboxes.docker import reverse
 from agent_env.sandboxes.docker.failures import NAME
 
 if TYPE_CHECKING:
-    from agent_env.plugin.sandbox import CodeRequest, Endpoint, Image
+    from agent_env.plugin.sandbox import CodeRequest, Endpoint, SandboxSpec
     from agent_env.sandboxes.docker.provider import DockerProvider
     from agent_env.sandboxes.docker.sandbox import DockerSandbox
 
 _FUTURE = "from __future__ import annotations\n"
 _PARTS = ("mux.py", "loopback.py", "codehost.py")
-_TTL_S = 86400.0
-_AT_ONCE = 32
+_ENV = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
 _GRACE_S = 5.0
 _HEAD = re.compile(rb"HTTP/1\.[01] 200 .*?\r\n\r\n", re.DOTALL)
 _LEADS = re.compile(rb"HTTP/1\.[01] 101 ")
@@ -41,27 +37,15 @@ def host_code() -> str:
     return "".join([first, *(text.replace(_FUTURE, "", 1) for text in rest)])
 
 
-class CodeBoxes:
+class CodeBoxes(codebox.CodeBoxes["DockerSandbox"]):
     """Runs code beside envs, never in the sandbox of an episode."""
 
     def __init__(self, provider: DockerProvider) -> None:
+        super().__init__(self._make, lambda box: box.closed, run=self._ask)
         self._provider = provider
-        self._boxes: dict[Image, asyncio.Task[DockerSandbox]] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def run(self, image: Image, request: CodeRequest) -> Any:
-        """The function's JSON value; see `agent_env.plugin.sandbox.SandboxProvider.run_code`."""
-        packed = await asyncio.to_thread(_pack, request.folder, request.runner)
-        async with self._slots:
-            box = await self._box(image, request.timeout)
-            try:
-                return await self._run(box, request, packed)
-            except SandboxGone:
-                # Something else ended the container that this code was to run in: once more, in a fresh one.
-                self._drop(image, box)
-                return await self._run(await self._box(image, request.timeout), request, packed)
-
-    async def _run(self, box: DockerSandbox, request: CodeRequest, packed: bytes) -> Any:
+    async def _ask(self, box: DockerSandbox, request: CodeRequest) -> Any:
+        packed = await asyncio.to_thread(pack, request)
         # Without this machine's loopback in the container, URLs on it lead here through the connection to the code.
         led = [] if self._provider.shares_loopback else reverse.origins(reach.named(request.args))
         about = {"size": len(packed), "timeout": request.timeout, "max_output": request.max_output, "ways": led}
@@ -90,41 +74,15 @@ class CodeBoxes:
             raise CodeError(f"{request.file}: {request.function}() returned more than {request.max_output >> 20} MiB")
         return read_answer(out, request)
 
-    async def _box(self, image: Image, timeout: float) -> DockerSandbox:
-        task = self._boxes.get(image)
-        if task is not None and task.done():
-            if task.cancelled() or task.exception() is not None:
-                task = None
-            elif (task.result().expires_at or 0) < time.time() + timeout + 60 or task.result().closed:
-                self._drop(image, task.result())
-                task = None
-        if task is None:
-            task = self._boxes[image] = asyncio.create_task(self._make(image), name="docker code box")
-        return await asyncio.shield(task)
-
-    async def _make(self, image: Image) -> DockerSandbox:
+    async def _make(self, spec: SandboxSpec) -> DockerSandbox:
+        served = replace(spec, serves=True, network=None, health="/", env=_ENV)
         for python in ("python3", "python"):
-            spec = SandboxSpec(
-                image=image,
-                command=(python, "-c", host_code()),
-                health="/",
-                env={"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
-                ttl_s=_TTL_S,
-                label="code",
-                labels={"role": "code"},
-            )
             try:
-                return await self._provider.create_for_code(spec)
+                return await self._provider.create_for_code(replace(served, command=(python, "-c", host_code())))
             except SandboxError as error:
                 if python == "python" or "executable file not found" not in str(error):
                     raise
         raise AssertionError
-
-    def _drop(self, image: Image, box: DockerSandbox) -> None:
-        """Use it no more; what still runs in it has its deadline, and the provider's end ends it."""
-        task = self._boxes.get(image)
-        if task is not None and task.done() and not task.cancelled() and not task.exception() and task.result() is box:
-            del self._boxes[image]
 
 
 async def _post(endpoint: Endpoint, body: bytes, led: list[str], most: int) -> bytes:
@@ -163,17 +121,3 @@ async def _upgraded(reader: asyncio.StreamReader) -> None:
         raise OSError("it hung up") from error
     if not _LEADS.match(head):
         raise OSError(f"it answered {head[:200]!r}")
-
-
-def _pack(folder: Path, runner: Path) -> bytes:
-    target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w") as tar:
-        tar.add(runner, "runner.py", recursive=False)
-        tar.add(folder, "code", filter=_code_only)
-    return target.getvalue()
-
-
-def _code_only(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    if info.isdir():
-        return None if info.name.endswith("__pycache__") else info
-    return info if info.isreg() and info.name.endswith(".py") else None
