@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from agent_env.errors import CreateFailed, SandboxGone
+from agent_env.errors import CreateFailed, SandboxGone, SandboxUnavailable
 from agent_env.plugin import codebox
 from agent_env.plugin.codebox import CodeBoxes
 from agent_env.plugin.sandbox import CodeRequest, ImageRef, Sandbox, SandboxSpec
@@ -89,5 +89,19 @@ def test_a_create_that_failed_is_tried_again_and_one_who_waits_may_go(request_: 
         assert first.cancelled()
         assert place.made[0].expires_at <= time.time() + 3600
         await codes.close()
+
+    asyncio.run(go())
+
+
+def test_who_waits_when_it_is_closed_is_told(request_: CodeRequest) -> None:
+    async def go() -> None:
+        place = Place()
+        codes = boxes(place)
+        waiting = [asyncio.create_task(codes.run(IMAGE, request_)) for _ in range(2)]
+        await asyncio.sleep(0.002)
+        await codes.close()
+        for result in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(result, SandboxUnavailable)
+            assert not result.retryable
 
     asyncio.run(go())

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agent_env.errors import SandboxGone, SandboxNotFound
+from agent_env.errors import SandboxGone, SandboxNotFound, SandboxUnavailable
 from agent_env.plugin.code import run_code_in
 from agent_env.plugin.sandbox import Sandbox, SandboxSpec
 from agent_env.plugin.tasks import looked_at
@@ -75,7 +75,12 @@ class CodeBoxes(Generic[BoxT]):
             task = self._boxes[image] = asyncio.create_task(self._create(spec), name="code box")
             looked_at(task)
         # One that waits may be cancelled; the others still want the box.
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise SandboxUnavailable("no sandbox for code: its provider was closed", retryable=False) from None
+            raise
 
     def _lasts(self, box: BoxT, timeout: float) -> bool:
         """Whether a command may still begin in it."""

@@ -152,6 +152,10 @@ class Creator:
                     raise self._refused(spec, error.__cause__ or error) from error
         raise SandboxUnsupported(f"{spec.label}: not created after {_MOST_ATTEMPTS} attempts", provider=NAME)
 
+    async def close(self) -> None:
+        """Stop what creates share; they themselves have ended."""
+        await self._bridge.close()
+
     def _no_way(self, spec: SandboxSpec, facts: Facts) -> SandboxUnsupported:
         return SandboxUnsupported(
             f"{spec.label}: the server of image {facts.name} listens on TCP only and the image has no Python that "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from agent_env.plugin.once import Once
 from agent_env.sandboxes.docker import state
-from agent_env.sandboxes.docker.failures import EngineError, to_error
+from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
 from agent_env.sandboxes.docker.plan import NETWORK
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ class Bridge:
     def __init__(self, engine: Engine, root: Path) -> None:
         self._engine = engine
         self._lock = root / "network.lock"
-        self._making: asyncio.Task[None] | None = None
+        self._made: Once[None, None] = Once(NAME)
 
     def forget(self) -> None:
         """Look again: somebody removed it."""
-        self._making = None
+        self._made.forget(lambda _key, _: True)
 
     async def ready(self) -> None:
         """It is there.
@@ -34,9 +34,11 @@ class Bridge:
         Raises:
             QuotaExceeded: the engine has no room for another network; SandboxError: it refuses for another reason.
         """
-        if self._making is None or (self._making.done() and (self._making.cancelled() or self._making.exception())):
-            self._making = asyncio.create_task(self._make(), name="docker network")
-        await asyncio.shield(self._making)
+        await self._made.get(None, lambda _: self._make())
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        await self._made.close()
 
     async def _make(self) -> None:
         try:

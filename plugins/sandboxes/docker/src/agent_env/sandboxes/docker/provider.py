@@ -119,6 +119,8 @@ class DockerProvider(SandboxProvider):
         if self._images is not None:
             await self._images.close()
         await self._creates.close()
+        if self._creator is not None:
+            await self._creator.close()
         await self._watch.close()
         for box in self._watch.boxes:
             if box.ours:
