@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import EpisodeFailed, UsageError
+from agent_env.rollout.steps import OVER
 from agent_env.testing.small import WORD, ask, contains, make_room, serve_in_process, small_bundle, write_bundle
 from agent_env.training.trl import BundleSpec
-from agent_env.training.trl.episode import OVER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import EpisodeFailed, Failure
 from agent_env.rollout.arguments import read_arguments
-from agent_env.rollout.calls import Call, new_call_id
-from agent_env.rollout.clock import Clock
-from agent_env.rollout.opening import close_quietly, failure_of, open_episode
-from agent_env.rollout.player import Player
-from agent_env.rollout.result import Result
+from agent_env.rollout.opening import close_quietly, open_episode
 from agent_env.rollout.session import connect as connect_openenv
+from agent_env.rollout.steps import OVER, SteppedEpisode
 from agent_env.rollout.tools import END_TURN, tool_names
 
 if TYPE_CHECKING:
@@ -23,9 +19,8 @@ if TYPE_CHECKING:
 
     from agent_env.plugin.tools import ToolSpec
     from agent_env.rollout.opening import Opened, Target
-    from agent_env.rollout.session import Connect, Session, TurnReply
-
-OVER: Final = "The episode is over: this call was not run."
+    from agent_env.rollout.result import Result
+    from agent_env.rollout.session import Connect, TurnReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ class Ending:
     truncated: bool = False
 
 
-class Episode:
+class Episode(SteppedEpisode):
     """Plays one episode; all methods run on one event loop, whatever order they are called in.
 
     Nothing here raises into the trainer but a cancellation: a failure ends the episode and is in `result`.
@@ -73,21 +68,13 @@ class Episode:
         *,
         connect: Connect = connect_openenv,
     ) -> None:
-        self.target = target
-        self.result = Result()
+        super().__init__(target, tool_timeout=bounds.tool_timeout, reset_timeout=bounds.reset_timeout)
         self._tools = tools
         self._names = tool_names(tools or ())
         self._bounds = bounds
         self._connect = connect
-        self._clock = Clock(math.inf)
         self._lock = asyncio.Lock()
         self._opening: asyncio.Task[Opened] | None = None
-        self._over = False
-
-    @property
-    def over(self) -> bool:
-        """Whether the episode is scored or failed."""
-        return self._over
 
     @property
     def calls(self) -> int:
@@ -96,7 +83,7 @@ class Episode:
 
     async def begin(self) -> None:
         """Begin to get the episode; returns at once."""
-        if self._opening is None and not self._over:
+        if self._opening is None and not self.over:
             self._opening = asyncio.get_running_loop().create_task(self._open())
             self._opening.add_done_callback(_retrieve)
 
@@ -117,7 +104,7 @@ class Episode:
                 try:
                     specs = list(await opened.session.list_tools(timeout=self._bounds.tool_timeout))
                 except Exception as error:  # noqa: BLE001  any of them ends the episode
-                    self._fail(failure_of(error, self.target.url))
+                    self.fail_by(error)
                 else:
                     self._names = [spec.name for spec in specs]
                     return specs
@@ -133,7 +120,7 @@ class Episode:
         """End the episode as the model left it, and close it. Again it gives the same result."""
         try:
             async with self._lock:
-                if not self._over:
+                if not self.over:
                     await self._finish(ending)
         finally:
             await self.close()
@@ -141,8 +128,8 @@ class Episode:
 
     async def close(self) -> None:
         """Give the episode back to the server; what is still unscored fails as aborted. Idempotent."""
-        if not self._over:
-            self._fail(Failure("aborted", "the episode was closed before it was scored"))
+        if not self.over:
+            self.fail(Failure("aborted", "the episode was closed before it was scored"))
         opening, self._opening = self._opening, None
         if opening is None:
             return
@@ -174,7 +161,7 @@ class Episode:
             await asyncio.wait({opening})
             opened = opening.result()
         except EpisodeFailed as error:
-            self._fail(error.failure)
+            self.fail(error.failure)
             return None
         except asyncio.CancelledError:
             if not opening.cancelled():
@@ -185,25 +172,10 @@ class Episode:
         return opened
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        opened = None if self._over else await self._opened()
-        if opened is None or self._over:
+        opened = None if self.over else await self._opened()
+        if opened is None or self.over:
             return OVER
-        player = Player(opened.session, self.result, self._clock, self._bounds.tool_timeout, self._names)
-        call = Call(new_call_id(), name, read_arguments(dict(arguments)))
-        try:
-            ended = await player.play([call], "", lambda text: self._end_turn(opened.session, text))
-            if ended is not None and ended.done:
-                self._score(ended, "end_turn")
-        except EpisodeFailed as error:
-            self._fail(error.failure)
-            return OVER
-        except Exception as error:  # noqa: BLE001  a failure must not reach the trainer as a tool's error
-            self._fail(failure_of(error, self.target.url))
-            return OVER
-        except asyncio.CancelledError:
-            self._fail(Failure("aborted", f"the call of {name!r} was given up"))
-            raise
-        return str(self.result.messages[-1]["content"])
+        return await self.play_call(opened.session, self._names, name, read_arguments(dict(arguments)))
 
     async def _finish(self, ending: Ending) -> None:
         self.result.invalid_calls += ending.invalid_calls
@@ -211,7 +183,7 @@ class Episode:
         response = ending.response
         for name, arguments in ending.calls:
             await self._call(name, arguments)
-            if self._over:
+            if self.over:
                 return
             if name == END_TURN:  # what follows it in the reply is not run, and nobody has replied to the next turn
                 response = ""
@@ -219,46 +191,7 @@ class Episode:
         opened = await self._opened()
         if opened is None:
             return
-        try:
-            turn = await self._end_turn(opened.session, response)
-            while not turn.done:
-                turn = await self._end_turn(opened.session, "")
-            self._score(turn, "length" if ending.truncated else "no_call")
-        except EpisodeFailed as error:
-            self._fail(error.failure)
-        except Exception as error:  # noqa: BLE001  as above
-            self._fail(failure_of(error, self.target.url))
-
-    async def _end_turn(self, session: Session, response: str) -> TurnReply:
-        result, timeout = self.result, self._bounds.reset_timeout
-        started = time.monotonic()
-        try:
-            turn = await session.end_turn(
-                response, timeout=timeout, invalid_calls=result.invalid_calls, truncated=result.truncated
-            )
-        except TimeoutError as error:
-            words = f"the turn did not end within {timeout:g} s (reset_timeout)"
-            raise EpisodeFailed(Failure("verifier", words)) from error
-        finally:
-            result.seconds["end"] += time.monotonic() - started
-        result.timings.update(turn.timings)
-        if turn.failure is not None:
-            raise EpisodeFailed(turn.failure)
-        return turn
-
-    def _score(self, turn: TurnReply, end_reason: str) -> None:
-        reward = turn.reward
-        if reward is None or not math.isfinite(reward):
-            raise EpisodeFailed(Failure("no_reward", f"the episode ended with the reward {reward!r}"))
-        self._over = True
-        self.result.reward = float(reward)
-        self.result.scores = dict(turn.scores)
-        self.result.end_reason = end_reason
-
-    def _fail(self, failure: Failure) -> None:
-        if not self._over:
-            self._over = True
-            self.result.fail(failure)
+        await self.play_end(opened.session, response, truncated=ending.truncated)
 
 
 def _retrieve(task: asyncio.Task[Opened]) -> None:
