@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.episode import code_runner
 from agent_env.plugin.building.context import read
-from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import BuildContext, CodeRequest, SandboxSpec
+from agent_env.plugin.sandboxing.probe import http_status
 from agent_env.sandboxes.docker.images import tag_of
 from agent_env.sandboxes.docker.provider import DockerProvider
 from episodes import free_port, play, wait_for

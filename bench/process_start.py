@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_env.episode import code_runner
-from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import BuildContext, CodeRequest, SandboxSpec
+from agent_env.plugin.sandboxing.probe import http_status
 from agent_env.sandboxes.process.bwrap import find
 from agent_env.sandboxes.process.provider import ProcessProvider
 from cpu import CpuMeter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import UsageError
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping

@@ -14,9 +14,9 @@ import pytest
 from agent_env.env.relay import Relay
 from agent_env.episode import code_runner
 from agent_env.errors import CodeError
-from agent_env.plugin import reach
-from agent_env.plugin.code import run_code_in
 from agent_env.plugin.sandbox import CodeRequest, Endpoint, ExecResult, Sandbox
+from agent_env.plugin.sandboxing import reach
+from agent_env.plugin.sandboxing.code import run_code_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from agent_env.errors import CreateFailed, SandboxGone, SandboxUnavailable
-from agent_env.plugin import codebox
-from agent_env.plugin.codebox import CodeBoxes
 from agent_env.plugin.sandbox import CodeRequest, ImageRef, Sandbox, SandboxSpec
+from agent_env.plugin.sandboxing import codebox
+from agent_env.plugin.sandboxing.codebox import CodeBoxes
 
 if TYPE_CHECKING:
     from pathlib import Path

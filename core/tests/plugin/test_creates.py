@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from agent_env.errors import CreateFailed, SandboxTimeout, SandboxUnavailable
-from agent_env.plugin.creates import Creates
+from agent_env.plugin.sandboxing.creates import Creates
 
 
 async def made(seconds: float = 0.0) -> str:

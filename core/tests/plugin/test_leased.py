@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from agent_env.errors import SandboxUnavailable
-from agent_env.plugin import lease, reaping
-from agent_env.plugin.leased import MARK, Labels, Leased
+from agent_env.plugin.sandboxing import lease, reaping
+from agent_env.plugin.sandboxing.leased import MARK, Labels, Leased
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import BuildFailed, SandboxUnavailable
-from agent_env.plugin.once import Once
+from agent_env.plugin.sandboxing.once import Once
 
 if TYPE_CHECKING:
     from collections.abc import Callable

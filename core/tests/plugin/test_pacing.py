@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_env.plugin.pacing import Pace
+from agent_env.plugin.sandboxing.pacing import Pace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +86,7 @@ def test_a_pace_of_before_a_restart_of_the_machine_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(Pace("x", rate=1.0, folder=tmp_path).hold(3000))
-    monkeypatch.setattr("agent_env.plugin.pacing._since", lambda: b"restarts")
+    monkeypatch.setattr("agent_env.plugin.sandboxing.pacing._since", lambda: b"restarts")
     assert asyncio.run(Pace("x", rate=1.0, folder=tmp_path).held()) == 0.0
 
 
@@ -101,7 +101,7 @@ def test_files_that_nobody_uses_are_removed_and_those_in_use_are_not(tmp_path: P
                 os.utime(path, (old, old))
             code = f"""
 import asyncio, pathlib
-from agent_env.plugin.pacing import Pace
+from agent_env.plugin.sandboxing.pacing import Pace
 asyncio.run(Pace("x", rate=None, folder=pathlib.Path({str(tmp_path / "pace")!r})).turn())
 """
             done = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
@@ -167,7 +167,7 @@ def test_no_more_slots_than_allowed(tmp_path: Path) -> None:
 def test_a_killed_process_lets_go_of_its_slot(tmp_path: Path) -> None:
     code = f"""
 import asyncio, pathlib
-from agent_env.plugin.pacing import Pace
+from agent_env.plugin.sandboxing.pacing import Pace
 async def go():
     async with Pace("x", rate=None, concurrency=1, folder=pathlib.Path({str(tmp_path)!r})).slot():
         print("held", flush=True)

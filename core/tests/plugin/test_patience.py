@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import RateLimited, SandboxError, SandboxUnavailable
-from agent_env.plugin.pacing import Pace
-from agent_env.plugin.patience import Patience, pause
+from agent_env.plugin.sandboxing.pacing import Pace
+from agent_env.plugin.sandboxing.patience import Patience, pause
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,7 +50,7 @@ def test_what_lasts_longer_than_the_caller_waits_is_raised_at_once_and_holds_the
 def test_a_service_out_of_reach_holds_nobody_else_and_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_env.plugin.patience._FIRST_S", 0.001)
+    monkeypatch.setattr("agent_env.plugin.sandboxing.patience._FIRST_S", 0.001)
 
     async def go() -> int:
         pace = Pace("x", rate=None, folder=tmp_path)

@@ -8,14 +8,14 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_env.plugin.scratch import Scratch, ScratchFolder
+from agent_env.plugin.sandboxing.scratch import Scratch, ScratchFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MAKES = """
 import time
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 folder = ScratchFolder("ae-test")
 (folder.path / "file").write_text("x")
 print(folder.path, flush=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.errors import PluginLoadError
-from agent_env.plugin.sdks import import_sdk
+from agent_env.plugin.sandboxing.sdks import import_sdk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent_env.plugin.tasks import Tasks
+from agent_env.plugin.sandboxing.tasks import Tasks
 
 
 def test_it_waits_for_what_was_started_meanwhile_and_swallows_errors() -> None:

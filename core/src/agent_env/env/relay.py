@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from agent_env.env.relay_bytes import ByteRelay
 from agent_env.env.relay_http import HttpRelay
 from agent_env.env.transport import host_of
-from agent_env.plugin import reach
+from agent_env.plugin.sandboxing import reach
 
 if TYPE_CHECKING:
     from types import TracebackType

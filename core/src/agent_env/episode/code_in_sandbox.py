@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import CodeError
-from agent_env.plugin.code import read_answer, request_json
+from agent_env.plugin.sandboxing.code import read_answer, request_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -363,7 +363,7 @@ class SandboxProvider(ABC):
         Raises:
             CodeError: it raised, or returned what is no JSON; SandboxTimeout: it ran too long; other SandboxErrors.
         """
-        from agent_env.plugin.code import run_code_by_exec
+        from agent_env.plugin.sandboxing.code import run_code_by_exec
 
         return await run_code_by_exec(self, image, request)
 

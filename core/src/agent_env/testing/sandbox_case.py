@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agent_env.errors import SandboxError
 from agent_env.plugin.sandbox import BuildContext, Resources, SandboxSpec
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 from agent_env.testing.sandbox_env import write_env
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from unittest import SkipTest
 
 from agent_env.errors import CodeError, SandboxError, SandboxTimeout
 from agent_env.plugin.sandbox import CodeRequest
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 from agent_env.testing.checks import Checks
 from agent_env.testing.sandbox_case import SandboxCase, play
 

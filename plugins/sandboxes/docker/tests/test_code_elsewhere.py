@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from agent_env.episode import code_runner
 from agent_env.errors import SandboxTimeout
-from agent_env.plugin import reach
-from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import CodeRequest, Endpoint, ImageRef
+from agent_env.plugin.sandboxing import reach
+from agent_env.plugin.sandboxing.probe import http_status
 from agent_env.sandboxes.docker.codebox import CodeBoxes, host_code
 from agent_env.sandboxes.docker.mux import WINDOW
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from agent_env.errors import SandboxGone, SandboxUnsupported
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import ImageRef, Resources, SandboxSpec, TemplateRef
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.e2b.provider import E2BProvider
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from agent_env.errors import (
     SandboxTimeout,
     SandboxUnavailable,
 )
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import ImageRef, SandboxSpec
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.modal import failures, tags
 from agent_env.sandboxes.modal.provider import ModalProvider
 from agent_env.sandboxes.modal.sdk import sdk

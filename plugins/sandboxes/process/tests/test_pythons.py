@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_env.errors import BuildFailed, SandboxUnavailable
-from agent_env.plugin.corewheel import core_wheel
 from agent_env.plugin.sandbox import SandboxSpec
+from agent_env.plugin.sandboxing.corewheel import core_wheel
 from agent_env.sandboxes.process.provider import ProcessProvider
 from agent_env.sandboxes.process.requirements import digest, installed
 from hypothesis import given

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 from agent_env.errors import BuildFailed, SandboxUnsupported
 from agent_env.plugin.building import withcore
 from agent_env.plugin.building.ignore import files
-from agent_env.plugin.corewheel import core_wheel
+from agent_env.plugin.sandboxing.corewheel import core_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path

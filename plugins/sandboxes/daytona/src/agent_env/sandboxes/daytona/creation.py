@@ -16,17 +16,17 @@ from agent_env.errors import (
     SandboxNotFound,
     SandboxUnavailable,
 )
-from agent_env.plugin import lease
 from agent_env.plugin.building.plan import need_command
-from agent_env.plugin.patience import Patience
+from agent_env.plugin.sandboxing import lease
+from agent_env.plugin.sandboxing.patience import Patience
 from agent_env.sandboxes.daytona import ending, failures, labels, plan, readiness
 from agent_env.sandboxes.daytona.sdk import NAME
 
 if TYPE_CHECKING:
     import httpx
-    from agent_env.plugin.pacing import Pace
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.pacing import Pace
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.daytona.client import Api
     from agent_env.sandboxes.daytona.images import Images, Ready
     from agent_env.sandboxes.daytona.labels import Found

@@ -8,15 +8,15 @@ import math
 from typing import TYPE_CHECKING
 
 from agent_env.errors import SandboxError, SandboxGone, SandboxTimeout
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import ExecResult
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.daytona import files, scripts
 from agent_env.sandboxes.daytona.sdk import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.daytona.client import Api
     from agent_env.sandboxes.daytona.sdk import Remote
 

@@ -12,9 +12,9 @@ from agent_env.errors import BuildFailed, SandboxError, SandboxNotFound, Sandbox
 from agent_env.plugin.building import context as contexts
 from agent_env.plugin.building.dockerfile import instructions
 from agent_env.plugin.building.plan import ServerPlan, server_of
-from agent_env.plugin.once import Once
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
-from agent_env.plugin.scratch import Scratch
+from agent_env.plugin.sandboxing.once import Once
+from agent_env.plugin.sandboxing.scratch import Scratch
 from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.sdk import NAME, state_of
 

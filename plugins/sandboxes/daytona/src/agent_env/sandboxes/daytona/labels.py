@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agent_env.plugin.leased import Labels, Leased
+from agent_env.plugin.sandboxing.leased import Labels, Leased
 from agent_env.sandboxes.daytona.sdk import NAME, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent_env.plugin.leased import Status
+    from agent_env.plugin.sandboxing.leased import Status
     from agent_env.sandboxes.daytona.sdk import Remote
 
 LABELS = Labels(NAME)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 from agent_env.errors import SandboxError, SandboxNotFound, SandboxNotReady
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Endpoint
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.daytona import execs, files, scripts
 from agent_env.sandboxes.daytona.sdk import NAME
 

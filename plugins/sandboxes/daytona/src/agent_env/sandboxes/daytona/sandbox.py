@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent_env.errors import SandboxError, SandboxGone, SandboxNotFound, SandboxUnavailable, SandboxUnsupported
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Endpoint, ExecResult, Sandbox
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.daytona import ending, execs, files, labels, readiness, scripts
 from agent_env.sandboxes.daytona.client import minutes
 from agent_env.sandboxes.daytona.sdk import NAME

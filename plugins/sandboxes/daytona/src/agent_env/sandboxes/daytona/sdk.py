@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_env.plugin.sdks import import_sdk
+from agent_env.plugin.sandboxing.sdks import import_sdk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

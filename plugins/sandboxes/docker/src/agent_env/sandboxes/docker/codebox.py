@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import CodeError, SandboxError, SandboxGone, SandboxTimeout
-from agent_env.plugin import codebox, reach
-from agent_env.plugin.code import pack, read_answer, request_json
+from agent_env.plugin.sandboxing import codebox, reach
+from agent_env.plugin.sandboxing.code import pack, read_answer, request_json
 from agent_env.sandboxes.docker import reverse
 from agent_env.sandboxes.docker.failures import NAME
 

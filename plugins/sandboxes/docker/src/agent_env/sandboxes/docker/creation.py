@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent_env.errors import SandboxError, SandboxGone, SandboxUnsupported
-from agent_env.plugin import lease
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.docker import containers, labels, networks, plan, state
 from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
 from agent_env.sandboxes.docker.readiness import NoPython, Reach, wait_ready
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.docker.engine import Engine
     from agent_env.sandboxes.docker.images import Facts, Images
     from agent_env.sandboxes.docker.labels import About, Found

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from agent_env.plugin import lease
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.docker.guard import GOOD_BYE
 
 if TYPE_CHECKING:

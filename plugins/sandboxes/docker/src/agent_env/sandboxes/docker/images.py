@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
 from agent_env.plugin.building import context as contexts
-from agent_env.plugin.once import Once
 from agent_env.plugin.sandbox import BuildContext, ImageRef
+from agent_env.plugin.sandboxing.once import Once
 from agent_env.sandboxes.docker import state
 from agent_env.sandboxes.docker.engine import pieces
 from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error

@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.plugin.leased import Labels, Leased
+from agent_env.plugin.sandboxing.leased import Labels, Leased
 from agent_env.sandboxes.docker.failures import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent_env.plugin.leased import Status
+    from agent_env.plugin.sandboxing.leased import Status
 
 LABELS = Labels(NAME)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from agent_env.plugin.once import Once
+from agent_env.plugin.sandboxing.once import Once
 from agent_env.sandboxes.docker import state
 from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
 from agent_env.sandboxes.docker.plan import NETWORK

@@ -8,12 +8,12 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxNotFound, SandboxUnavailable
-from agent_env.plugin import lease, reaping
-from agent_env.plugin.creates import Creates
-from agent_env.plugin.once import Once
-from agent_env.plugin.options import read_options
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
-from agent_env.plugin.tasks import Tasks
+from agent_env.plugin.sandboxing import lease, reaping
+from agent_env.plugin.sandboxing.creates import Creates
+from agent_env.plugin.sandboxing.once import Once
+from agent_env.plugin.sandboxing.options import read_options
+from agent_env.plugin.sandboxing.tasks import Tasks
 from agent_env.sandboxes.docker import containers, files, guarding, state
 from agent_env.sandboxes.docker import labels as marks
 from agent_env.sandboxes.docker.codebox import CodeBoxes

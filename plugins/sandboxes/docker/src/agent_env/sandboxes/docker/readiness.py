@@ -11,8 +11,8 @@ import stat
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import SandboxError, SandboxGone, SandboxNotReady, SandboxUnsupported
-from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import Endpoint
+from agent_env.plugin.sandboxing.probe import http_status
 from agent_env.sandboxes.docker import containers, execs, ports
 from agent_env.sandboxes.docker.failures import NAME, EngineError, to_error
 from agent_env.sandboxes.docker.labels import part

@@ -9,8 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError
-from agent_env.plugin.scratch import ScratchFolder
-from agent_env.plugin.tasks import looked_at
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.tasks import looked_at
 from agent_env.sandboxes.e2b import inline
 from agent_env.sandboxes.e2b.failures import to_error
 from agent_env.sandboxes.e2b.sdk import sdk, text_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_env.errors import BuildFailed, SandboxUnsupported
-from agent_env.plugin.corewheel import core_wheel
+from agent_env.plugin.sandboxing.corewheel import core_wheel
 from agent_env.sandboxes.e2b import dockerfile as dockerfiles
 from agent_env.sandboxes.e2b.settings import read_settings
 

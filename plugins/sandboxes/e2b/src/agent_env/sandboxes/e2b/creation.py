@@ -16,10 +16,10 @@ from agent_env.errors import (
     SandboxUnavailable,
     SandboxUnsupported,
 )
-from agent_env.plugin import lease
-from agent_env.plugin.pacing import Pace
-from agent_env.plugin.patience import Patience
 from agent_env.plugin.sandbox import TemplateRef
+from agent_env.plugin.sandboxing import lease
+from agent_env.plugin.sandboxing.pacing import Pace
+from agent_env.plugin.sandboxing.patience import Patience
 from agent_env.sandboxes.e2b import readiness
 from agent_env.sandboxes.e2b.failures import to_error, too_old
 from agent_env.sandboxes.e2b.labels import About
@@ -27,7 +27,7 @@ from agent_env.sandboxes.e2b.labels import About
 if TYPE_CHECKING:
     import httpx
     from agent_env.plugin.sandbox import Endpoint, SandboxSpec
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.e2b.client import Client
     from agent_env.sandboxes.e2b.options import Options
     from agent_env.sandboxes.e2b.sdk import SdkSandbox

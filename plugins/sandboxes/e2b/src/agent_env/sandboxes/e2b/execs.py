@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxError, SandboxTimeout
 from agent_env.plugin.sandbox import ExecResult
-from agent_env.plugin.tasks import looked_at
+from agent_env.plugin.sandboxing.tasks import looked_at
 from agent_env.sandboxes.e2b import scripts
 from agent_env.sandboxes.e2b.failures import heedful, to_error
 from agent_env.sandboxes.e2b.sdk import sdk
@@ -18,7 +18,7 @@ from agent_env.sandboxes.e2b.sdk import sdk
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.e2b.sdk import SdkSandbox
     from agent_env.sandboxes.e2b.service import Service
 

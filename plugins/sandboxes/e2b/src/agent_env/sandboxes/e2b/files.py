@@ -12,7 +12,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxError
-from agent_env.plugin.tasks import looked_at
+from agent_env.plugin.sandboxing.tasks import looked_at
 from agent_env.sandboxes.e2b import scripts
 from agent_env.sandboxes.e2b.execs import shell
 from agent_env.sandboxes.e2b.failures import is_sdk_error, to_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_env.plugin.leased import Labels, Leased
+from agent_env.plugin.sandboxing.leased import Labels, Leased
 
 if TYPE_CHECKING:
     from agent_env.sandboxes.e2b.sdk import SdkInfo

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 from agent_env.errors import SandboxError, SandboxNotFound
-from agent_env.plugin import reaping
-from agent_env.plugin.codebox import CodeBoxes
-from agent_env.plugin.creates import Creates
-from agent_env.plugin.leased import MARK
-from agent_env.plugin.once import Once
-from agent_env.plugin.options import read_options
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider
-from agent_env.plugin.tasks import Tasks
+from agent_env.plugin.sandboxing import reaping
+from agent_env.plugin.sandboxing.codebox import CodeBoxes
+from agent_env.plugin.sandboxing.creates import Creates
+from agent_env.plugin.sandboxing.leased import MARK
+from agent_env.plugin.sandboxing.once import Once
+from agent_env.plugin.sandboxing.options import read_options
+from agent_env.plugin.sandboxing.tasks import Tasks
 from agent_env.sandboxes.e2b.client import Client
 from agent_env.sandboxes.e2b.creation import Creator
 from agent_env.sandboxes.e2b.keepalive import KeepAlive

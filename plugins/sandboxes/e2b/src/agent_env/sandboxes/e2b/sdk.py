@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_env.plugin.sdks import import_sdk
+from agent_env.plugin.sandboxing.sdks import import_sdk
 
 if TYPE_CHECKING:
     from datetime import datetime

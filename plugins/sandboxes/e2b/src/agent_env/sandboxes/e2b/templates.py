@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_env.errors import BuildFailed, SandboxUnsupported
-from agent_env.plugin.once import Once
-from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import BuildContext, ImageRef, TemplateRef
+from agent_env.plugin.sandboxing.once import Once
+from agent_env.plugin.sandboxing.pacing import Pace
 from agent_env.sandboxes.e2b import context as contexts
 from agent_env.sandboxes.e2b.builder import Build
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from agent_env.plugin.once import Once
+from agent_env.plugin.sandboxing.once import Once
 from agent_env.sandboxes.modal.calls import within
 from agent_env.sandboxes.modal.failures import NAME, to_error
 from agent_env.sandboxes.modal.sdk import sdk

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_env.errors import RateLimited, SandboxError, SandboxUnavailable
-from agent_env.plugin import lease
-from agent_env.plugin.patience import Patience
+from agent_env.plugin.sandboxing import lease
+from agent_env.plugin.sandboxing.patience import Patience
 from agent_env.sandboxes.modal import planning, tags
 from agent_env.sandboxes.modal.calls import within
 from agent_env.sandboxes.modal.ending import end
@@ -19,8 +19,8 @@ from agent_env.sandboxes.modal.sandbox import ModalSandbox
 from agent_env.sandboxes.modal.sdk import sdk
 
 if TYPE_CHECKING:
-    from agent_env.plugin.pacing import Pace
     from agent_env.plugin.sandbox import SandboxSpec
+    from agent_env.plugin.sandboxing.pacing import Pace
     from agent_env.sandboxes.modal.account import Account
     from agent_env.sandboxes.modal.images import Images
     from agent_env.sandboxes.modal.planning import Order

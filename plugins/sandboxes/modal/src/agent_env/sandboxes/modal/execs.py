@@ -16,7 +16,7 @@ from agent_env.sandboxes.modal.sdk import sdk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.modal.sdk import SdkProcess, SdkSandbox, SdkStdin, SdkStream
 
 _MARK = "AGENTENV_EXEC"

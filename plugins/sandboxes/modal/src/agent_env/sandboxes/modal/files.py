@@ -20,7 +20,7 @@ from agent_env.sandboxes.modal.sdk import sdk
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_env.plugin.tasks import Tasks
+    from agent_env.plugin.sandboxing.tasks import Tasks
     from agent_env.sandboxes.modal.sdk import SdkSandbox
 
 _TIMEOUT = 600.0

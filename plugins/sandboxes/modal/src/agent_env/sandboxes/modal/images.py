@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import BuildFailed, SandboxError, SandboxUnsupported
 from agent_env.plugin.building import context, plan
-from agent_env.plugin.once import Once
 from agent_env.plugin.sandbox import BuildContext, HostImage, ImageRef, TemplateRef
-from agent_env.plugin.scratch import Scratch
+from agent_env.plugin.sandboxing.once import Once
+from agent_env.plugin.sandboxing.scratch import Scratch
 from agent_env.sandboxes.modal.failures import NAME, to_error
 from agent_env.sandboxes.modal.sdk import sdk
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxNotFound
-from agent_env.plugin import reaping
-from agent_env.plugin.codebox import CodeBoxes
-from agent_env.plugin.creates import Creates
-from agent_env.plugin.options import read_options
-from agent_env.plugin.pacing import Pace
 from agent_env.plugin.sandbox import Capabilities, SandboxProvider, SandboxRecord
-from agent_env.plugin.tasks import Tasks
+from agent_env.plugin.sandboxing import reaping
+from agent_env.plugin.sandboxing.codebox import CodeBoxes
+from agent_env.plugin.sandboxing.creates import Creates
+from agent_env.plugin.sandboxing.options import read_options
+from agent_env.plugin.sandboxing.pacing import Pace
+from agent_env.plugin.sandboxing.tasks import Tasks
 from agent_env.sandboxes.modal import planning, tags
 from agent_env.sandboxes.modal.account import Account
 from agent_env.sandboxes.modal.creation import Creator

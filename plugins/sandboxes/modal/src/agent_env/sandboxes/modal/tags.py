@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from agent_env.plugin import lease
-from agent_env.plugin.leased import MARK, Leased
+from agent_env.plugin.sandboxing import lease
+from agent_env.plugin.sandboxing.leased import MARK, Leased
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

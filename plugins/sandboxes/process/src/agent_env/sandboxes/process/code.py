@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import CodeError, SandboxTimeout, SandboxUnavailable
-from agent_env.plugin.code import read_answer, request_json
+from agent_env.plugin.sandboxing.code import read_answer, request_json
 from agent_env.sandboxes.process.keeper.ringlog import read_tail
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent_env.plugin import lease
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.process.keeper.procs import start_time
 
 

@@ -18,8 +18,8 @@ from agent_env.errors import (
     SandboxUnsupported,
     UsageError,
 )
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import Capabilities, Endpoint, ExecResult, SandboxProvider, SandboxRecord, SandboxSpec
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.process import code, commands, reaper, sandbox, state
 from agent_env.sandboxes.process.cell import Cell, close
 from agent_env.sandboxes.process.cells import Cells

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_env.errors import BuildFailed, SandboxUnavailable
-from agent_env.plugin.corewheel import core_wheel
+from agent_env.plugin.sandboxing.corewheel import core_wheel
 from agent_env.sandboxes.process.requirements import digest, installed
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxGone, SandboxNotReady, SandboxUnsupported
-from agent_env.plugin.probe import http_status
 from agent_env.plugin.sandbox import Endpoint
+from agent_env.plugin.sandboxing.probe import http_status
 from agent_env.sandboxes.process.keeper.procs import children, descendants
 from agent_env.sandboxes.process.keeper.ringlog import read_tail
 from agent_env.sandboxes.process.ports import listening, socket_inodes

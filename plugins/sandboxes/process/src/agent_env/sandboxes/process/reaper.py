@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_env.plugin import lease
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.process import cells, identity
 from agent_env.sandboxes.process.keeper import cells as cgroups
 from agent_env.sandboxes.process.keeper import procs

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from agent_env.errors import SandboxError, SandboxUnsupported
-from agent_env.plugin import lease
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.process.keeper.files import write_json
 
 SOCKET_PATH_LIMIT = 107

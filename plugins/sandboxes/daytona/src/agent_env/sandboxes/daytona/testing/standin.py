@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 from agent_env.sandboxes.daytona.testing.api import ControlApi
 from agent_env.sandboxes.daytona.testing.errors import problem
 from agent_env.sandboxes.daytona.testing.faults import Faults

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 from agent_env.sandboxes.e2b.testing import envd, traffic
 from agent_env.sandboxes.e2b.testing.control import Control
 from agent_env.sandboxes.e2b.testing.faults import Faults

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from agent_env.plugin.scratch import ScratchFolder
+from agent_env.plugin.sandboxing.scratch import ScratchFolder
 from agent_env.sandboxes.modal.standin.control import TOKEN_ID, TOKEN_SECRET, Control
 from agent_env.sandboxes.modal.standin.router import Router
 from agent_env.sandboxes.modal.standin.state import State

@@ -45,8 +45,8 @@ class __CLASS__(SandboxProvider):
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> Sandbox:
         """All or nothing: cancelled at any await, or when the service's answer is lost, nothing keeps running.
 
-        Make an id before the request (`agent_env.plugin.lease.new_id`), send it as a label with the owner and the
-        expiry (`agent_env.plugin.lease.owner`), and end what carries the id when the create does not come back.
+        Make an id before the request (`agent_env.plugin.sandboxing.lease.new_id`), send it as a label with the owner and the
+        expiry (`agent_env.plugin.sandboxing.lease.owner`), and end what carries the id when the create does not come back.
         """
         return __CLASS__Sandbox(await self._inner.create(spec, timeout=timeout))
 
@@ -63,7 +63,7 @@ class __CLASS__(SandboxProvider):
         return await self._inner.destroy(sandbox_id)
 
     async def reap(self, *, older_than_s: float | None = None) -> Sequence[str]:
-        """End what is expired or whose owner is dead (`agent_env.plugin.lease.may_reap`), never a live owner's."""
+        """End what is expired or whose owner is dead (`agent_env.plugin.sandboxing.lease.may_reap`), never a live owner's."""
         return await self._inner.reap(older_than_s=older_than_s)
 
     async def run_code(self, image: Image, request: CodeRequest) -> Any:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agent_env.plugin.creates import closed
-from agent_env.plugin.tasks import looked_at
+from agent_env.plugin.sandboxing.creates import closed
+from agent_env.plugin.sandboxing.tasks import looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable

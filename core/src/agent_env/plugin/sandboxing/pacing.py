@@ -7,7 +7,7 @@
         ...
     await pace.hold(retry_after)  # the service said: not before; holds for the other processes too
 
-A hold also puts off turns that were given out before it. `agent_env.plugin.patience` decides how long one is.
+A hold also puts off turns that were given out before it. How long one is: `agent_env.plugin.sandboxing.patience`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_env.plugin import lease
+from agent_env.plugin.sandboxing import lease
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from agent_env.plugin.leased import Leased
+    from agent_env.plugin.sandboxing.leased import Leased
 
 log = logging.getLogger("agent_env.sandboxes")
 L = TypeVar("L", bound="Leased")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import CodeError
-from agent_env.plugin import reach
 from agent_env.plugin.sandbox import SandboxSpec
+from agent_env.plugin.sandboxing import reach
 
 if TYPE_CHECKING:
     from agent_env.plugin.sandbox import CodeRequest, Image, Sandbox, SandboxProvider
@@ -75,7 +75,7 @@ async def run_code_by_exec(provider: SandboxProvider, image: Image, request: Cod
 async def run_code_in(sandbox: Sandbox, request: CodeRequest) -> Any:
     """Run ``request`` in a sandbox that has Python, by one command that leaves nothing behind.
 
-    Loopback URLs in the arguments that `agent_env.plugin.reach` knows lead to the same envs there.
+    Loopback URLs in the arguments that `agent_env.plugin.sandboxing.reach` knows lead to the same envs there.
 
     Raises:
         CodeError: the code failed, or what it wrote is not an answer; SandboxError: the sandbox did.

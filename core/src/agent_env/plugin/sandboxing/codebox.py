@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agent_env.errors import SandboxGone, SandboxNotFound, SandboxUnavailable
-from agent_env.plugin.code import run_code_in
 from agent_env.plugin.sandbox import Sandbox, SandboxSpec
-from agent_env.plugin.tasks import looked_at
+from agent_env.plugin.sandboxing.code import run_code_in
+from agent_env.plugin.sandboxing.tasks import looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -30,7 +30,7 @@ class CodeBoxes(Generic[BoxT]):
         create: makes a sandbox.
         ended: whether a sandbox was ended by this process.
         ttl_s: how long a sandbox may live; a fresh one takes over before its end.
-        run: runs a request in a sandbox; without it `agent_env.plugin.code.run_code_in` does.
+        run: runs a request in a sandbox; without it `agent_env.plugin.sandboxing.code.run_code_in` does.
     """
 
     def __init__(

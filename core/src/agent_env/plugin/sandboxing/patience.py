@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from agent_env.errors import RateLimited, SandboxError
 
 if TYPE_CHECKING:
-    from agent_env.plugin.pacing import Pace
+    from agent_env.plugin.sandboxing.pacing import Pace
 
 log = logging.getLogger("agent_env.sandboxes")
 

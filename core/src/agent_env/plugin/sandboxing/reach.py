@@ -1,8 +1,8 @@
 """Where the loopback URLs of this process lead, for code that runs on another machine.
 
 A verifier is given an http URL on loopback; when a provider runs it elsewhere, that URL leads nowhere. Whoever listens
-on loopback for an env says here what stands behind it, and `agent_env.plugin.code` opens the same way where the code
-runs.
+on loopback for an env says here what stands behind it, and `agent_env.plugin.sandboxing.code` opens the same way where
+the code runs.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import time
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
-from agent_env.plugin import lease
 from agent_env.plugin.sandbox import SandboxRecord
+from agent_env.plugin.sandboxing import lease
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Leased:
         labels: as the contract gives them.
         created_at: Unix time.
         expires_at: Unix time.
-        owner: as `agent_env.plugin.lease.owner` writes it; empty when it is not known.
+        owner: as `agent_env.plugin.sandboxing.lease.owner` writes it; empty when it is not known.
         status: what it does.
     """
 
@@ -63,7 +63,7 @@ class Leased:
         )
 
     def may_reap(self, now: float, older_than_s: float | None) -> bool:
-        """Whether nobody owns it any more; see `agent_env.plugin.lease.may_reap`."""
+        """Whether nobody owns it any more; see `agent_env.plugin.sandboxing.lease.may_reap`."""
         return lease.may_reap(
             self.owner, created_at=self.created_at, expires_at=self.expires_at, now=now, older_than_s=older_than_s
         )
@@ -127,7 +127,7 @@ class Labels:
         """Labels of a new sandbox.
 
         Args:
-            create_id: made before the create, see `agent_env.plugin.lease.new_id`.
+            create_id: made before the create, see `agent_env.plugin.sandboxing.lease.new_id`.
             label: the sandbox's short name.
             user: the labels that were asked for.
             about: what another process has to know to use it: a dataclass of JSON values, no secrets.
