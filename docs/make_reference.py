@@ -52,7 +52,7 @@ PAGES = (
         ),
         "agent_env.testing.sandbox_suite:SandboxSuite",
         tuple(
-            f"agent_env.plugin.{name}"
+            f"agent_env.plugin.sandboxing.{name}"
             for name in (
                 "lease", "leased", "reaping", "creates", "pacing", "patience", "once", "codebox", "scratch", "tasks",
                 "sdks", "options",
