@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pytest
 from agent_env.plugin.sandbox import BuildContext
+from agent_env.plugin.sandboxing import lease
 from agent_env.sandboxes.docker.provider import DockerProvider
 from agent_env.testing.sandbox_env import DOCKERFILE, write_env
 
@@ -49,6 +51,33 @@ def engine() -> None:
         pytest.skip(reason)
 
 
+def containers() -> set[str]:
+    """All containers of AgentEnv on the engine."""
+    return set(docker("ps", "-aq", "--filter", "label=agentenv=docker").split())
+
+
+def is_of_another(container: str) -> bool:
+    """Whether a living process that is no descendant of this one made it, such as a server beside the tests."""
+    done = subprocess.run(
+        ["docker", "inspect", "--format", '{{index .Config.Labels "agentenv.owner"}}', container],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:  # its owner has ended it meanwhile
+        return True
+    owner: dict[str, Any] = json.loads(done.stdout.strip() or "{}")
+    if not lease.alive(owner):
+        return False
+    pid = int(owner["pid"])
+    while pid > 1:
+        if pid == os.getpid():
+            return False
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+    return True
+
+
 @pytest.fixture(autouse=True)
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """No container of a test may outlive it."""
@@ -56,12 +85,18 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("engine")
-    before = set(docker("ps", "-aq", "--filter", "label=agentenv=docker").split())
+    before = containers()
     yield
-    left = set(docker("ps", "-aq", "--filter", "label=agentenv=docker").split()) - before
+    left = {container for container in containers() - before if not is_of_another(container)}
     for container in left:
         docker("rm", "-f", container)
     assert left == set()
+
+
+@pytest.fixture(name="is_of_another")
+def is_of_another_fixture() -> Callable[[str], bool]:
+    """As the function."""
+    return is_of_another
 
 
 class EnvFolder(Protocol):

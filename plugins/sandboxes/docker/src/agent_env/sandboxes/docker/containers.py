@@ -20,6 +20,7 @@ _FRAME = struct.Struct(">BxxxL")
 _REMOVE_DEADLINE = 60.0
 _REMOVE_POLL = 0.1
 _REMOVE_POLL_MOST = 2.0
+_SIGKILL = 137
 
 
 async def inspect(engine: Engine, container: str) -> dict[str, Any] | None:
@@ -102,3 +103,13 @@ def exit_code(found: Mapping[str, Any] | None) -> int | None:
         return None
     code = state.get("ExitCode")
     return code if isinstance(code, int) else None
+
+
+def killed(found: Mapping[str, Any] | None) -> str:
+    """Why the engine killed an inspected container, ``""`` when it did not."""
+    if found is None or exit_code(found) != _SIGKILL or not labels.part(found, "State").get("OOMKilled"):
+        return ""
+    memory = int(labels.part(found, "HostConfig").get("Memory") or 0) >> 20
+    return (
+        f"killed: it used more than its {memory} MiB of memory" if memory else "killed: the engine has no memory left"
+    )

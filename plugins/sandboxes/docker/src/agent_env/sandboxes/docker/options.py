@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import Literal
 
+from agent_env.sandboxes.docker.plan import LEAST_CPU
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -38,7 +39,7 @@ class DockerOptions(BaseModel):
     host: str | None = None
     endpoint: Literal["auto", "socket", "tunnel", "port"] = "auto"
     network: Literal["none", "open"] = "none"
-    cpu: float | None = Field(default=None, gt=0)
+    cpu: float | None = Field(default=None, ge=LEAST_CPU)
     memory_mb: int | None = Field(default=None, ge=6)
     pids: int = Field(default=512, gt=1)
     read_only: Literal["auto", "yes", "no"] = "auto"

@@ -21,6 +21,8 @@ NETWORK = "agentenv"
 """The one bridge that containers share; traffic between them is off."""
 SHARED = "/run/agentenv"
 """Where the shared folder stands in a container."""
+LEAST_CPU = 0.01
+"""Less is refused by kernels."""
 _IDLE_MOST_S = 7 * 86400
 _RANK: Mapping[Isolation, int] = {"none": 0, "shared": 1, "namespace": 2, "container": 3, "vm": 4}
 _TMP_OPTIONS = "rw,nosuid,nodev,mode=1777,size=256m"
@@ -59,6 +61,8 @@ def refuse(spec: SandboxSpec, options: DockerOptions, machine: Machine) -> None:
         what = f"the limits asked for ({', '.join(missing)}) cannot be kept by this Docker engine"
     elif spec.resources.memory_mb is not None and spec.resources.memory_mb < 6:
         what = f"memory_mb {spec.resources.memory_mb} is below the 6 MiB that a container needs"
+    elif spec.resources.cpu is not None and spec.resources.cpu < LEAST_CPU:
+        what = f"cpu {spec.resources.cpu:g} is below the {LEAST_CPU:g} of a CPU that an engine can give"
     elif spec.isolation is not None and _RANK[spec.isolation] > _RANK["container"] and options.runtime is None:
         what = (
             f"isolation {spec.isolation!r} was asked for and containers would give 'container'; "

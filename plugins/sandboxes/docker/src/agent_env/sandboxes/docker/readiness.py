@@ -230,7 +230,7 @@ async def _look(engine: Engine, container: str, spec: SandboxSpec) -> dict[str, 
     if code is None:
         return found
     tail = await containers.logs(engine, container, _TAIL)
-    why = ", killed for using more memory than its limit" if found["State"].get("OOMKilled") else ""
+    why = f" ({killed})" if (killed := containers.killed(found)) else ""
     raise SandboxNotReady(
         f"{spec.label}: the server ended with exit code {code}{why} before it answered; "
         f"its output: {tail.strip() or '(none)'}",

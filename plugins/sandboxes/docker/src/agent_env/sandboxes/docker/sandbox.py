@@ -50,6 +50,7 @@ class DockerSandbox(Sandbox):
         self.ours = ours
         self.reach = reach
         self.closed = False
+        self.note = ""
         self._provider = provider
         self._workdir = workdir or "/"
         self._user = user
@@ -98,7 +99,8 @@ class DockerSandbox(Sandbox):
 
     def _check_open(self) -> None:
         if self._closing is not None:
-            raise SandboxGone(f"sandbox {self.id} has ended", provider=NAME, sandbox_id=self.id)
+            why = f" ({self.note})" if self.note else ""
+            raise SandboxGone(f"sandbox {self.id} has ended{why}", provider=NAME, sandbox_id=self.id)
 
     def _path(self, path: str) -> str:
         """An absolute path; relative ones start at the image's work folder."""
@@ -205,7 +207,14 @@ class DockerSandbox(Sandbox):
         return containers.exit_code(await containers.inspect(self._provider.engine, self.id))
 
     async def logs(self, tail: int = 4096) -> str:
-        return "" if self.closed else await containers.logs(self._provider.engine, self.id, tail)
+        """What it wrote; a last line says why it was ended by somebody else than itself."""
+        text, note = "", self.note
+        if not self.closed:
+            text = await containers.logs(self._provider.engine, self.id, tail)
+            note = note or containers.killed(await containers.inspect(self._provider.engine, self.id))
+        if not note:
+            return text
+        return (f"{text.rstrip()}\n[{note}]" if text.strip() else f"[{note}]")[-tail:]
 
     async def close(self) -> None:
         if self._closing is None or (self._closing.done() and _failed(self._closing)):

@@ -86,6 +86,7 @@ class Watch:
                 box.expires_at = found.expires_at
                 return
             log.info("sandbox %s has lived its time and ends", box.id)
+            box.note = "ended: its time to live was over"
             await box.close()
         except SandboxError as error:
             log.warning("sandbox %s has lived its time and does not end: %s", box.id, error)
