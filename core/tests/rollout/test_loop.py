@@ -305,6 +305,17 @@ def test_failures_of_the_verifier_stay_what_they_are(play: Any) -> None:
     assert str(played.result.failure) == "verifier: step 'grade': crashed"
 
 
+def test_a_last_attempt_without_time_says_what_the_others_died_of(play: Any) -> None:
+    late = Failure("deploy", "step 'deploy': numbers: the server is not ready after 60 s", retryable=True)
+    episodes = FakeEpisodes(resets=[late, late, *[TimeoutError()] * 20])
+    settings = Settings(max_turns=2, reset_timeout=1.5)
+    failure = asyncio.run(play(episodes, script(say("done")), settings=settings)).result.failure
+    assert failure is not None
+    assert failure.kind == "deploy"
+    assert failure.message.startswith(late.message + "; attempt ")
+    assert failure.message.endswith(" was cut short by reset_timeout")
+
+
 @pytest.mark.parametrize("slow_last", [False, True])
 def test_waiting_in_vain_says_that_the_server_is_full(play: Any, slow_last: bool) -> None:
     full = CapacityReached("Server at capacity: 8/8 sessions active. Cannot accept new connections.")

@@ -74,23 +74,28 @@ async def open_episode(
         EpisodeFailed: with the last attempt's failure.
     """
     retries = 0
-    full: Failure | None = None
+    told: Failure | None = None
     while True:
         failure, opened = await _attempt(target, tools, connect, deadline, list_timeout)
         if opened is not None:
             opened.retries = retries
             return opened
         assert failure is not None
-        if _FULL in failure.message:
-            full = failure
-        elif failure.message.endswith(_LATE) and full is not None:
-            failure = full  # the last attempt was too short to hear it again
+        if not failure.message.endswith(_LATE):
+            told = failure
+        elif told is not None:  # the last attempt was too short to hear the reason again
+            failure = told if _FULL in told.message else _cut_short(told, retries + 1)
         pause = min(0.2 * 2 ** min(retries, 5), 5.0) * random.uniform(0.5, 1.5)  # noqa: S311
         if not failure.retryable or time.monotonic() + pause >= deadline:
             raise EpisodeFailed(failure)
         retries += 1
         _log.info("%s: %s; attempt %d follows", target, failure, retries + 1)
         await asyncio.sleep(pause)
+
+
+def _cut_short(told: Failure, attempt: int) -> Failure:
+    message = f"{told.message}; attempt {attempt} was cut short by reset_timeout"
+    return Failure(told.kind, message, retryable=told.retryable)
 
 
 async def _attempt(
