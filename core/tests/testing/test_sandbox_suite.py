@@ -6,9 +6,11 @@ The broken ones are the installed process provider with one thing done wrong.
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
 import tempfile
+import time
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -210,6 +212,23 @@ def test_they_run_outside_pytest() -> None:
             return {name: every[name] for name in ("test_it_is_found_by_its_name", "test_an_id_that_is_none")}
 
     assert [result.status for result in run_checks(Few, case)] == ["passed", "passed"]
+
+
+def test_sandboxes_of_other_machines_outlive_the_checks(tmp_path: Path) -> None:
+    """An account is shared: a check may ask for no age that ends what somebody unseen made."""
+    state = tmp_path / "s"
+    box = state / "0123abcd" / "00000001"
+    box.mkdir(parents=True)
+    state.chmod(0o700)
+    owner = {"host": "another", "boot": "b", "pidns": "n", "pid": 1, "start": 1}
+    life = {"created_at": 1.0, "expires_at": time.time() + 3600}
+    record = {"id": "0123abcd-00000001", "labels": {}, **life, "owner": owner}
+    (box.parent / "owner.json").write_text(json.dumps(owner))
+    (box / "meta.json").write_text(json.dumps({**record, "pid": 0, "start": 0}))
+    checks = SandboxChecks()
+    checks.case = SandboxCase("process", {"state_dir": str(state), "isolation": "none"})
+    checks.test_live_owner_is_left_alone()
+    assert box.is_dir()
 
 
 def test_every_await_can_be_cancelled() -> None:

@@ -15,7 +15,7 @@ from agent_env.testing.sandbox_case import LABEL, SandboxCase, play
 from agent_env.testing.sandbox_steps import cancelled_at
 
 if TYPE_CHECKING:
-    from agent_env.plugin.sandbox import Sandbox
+    from agent_env.plugin.sandbox import Sandbox, SandboxProvider
     from agent_env.testing.sandbox_case import Play
 
 _MOST_STEPS = 12
@@ -200,7 +200,8 @@ class LeaseChecks(Checks):
             try:
                 held = (await _line(process))["id"]
                 async with one.second() as other:
-                    assert held not in await other.reap(older_than_s=0.0), "it reaped a live owner's sandbox"
+                    age = await _age_of_nobody_elses(one, other)
+                    assert held not in await other.reap(older_than_s=age), "it reaped a live owner's sandbox"
                     records = [record async for record in other.list(one.labels)]
                     assert [record.id for record in records] == [held]
                     assert records[0].owner_alive is not False, "it calls a live owner dead"
@@ -229,6 +230,20 @@ class LeaseChecks(Checks):
             await one.none_left(doing="a create whose sandbox was destroyed")
 
         play(self.case, work)
+
+
+async def _age_of_nobody_elses(one: Play, other: SandboxProvider) -> float | None:
+    """The age of the check's own sandbox for `reap`; `None` when somebody unseen shares the account.
+
+    ``older_than_s`` also ends what the living owners of other machines made.
+    """
+    began = time.time()
+    records = [record async for record in other.list()]
+    own = [record for record in records if record.labels.get(LABEL) == one.mark]
+    if any(record.owner_alive is None for record in records if record not in own):
+        return None
+    assert len(own) == 1, f"the sandbox of a living owner is listed {len(own)} times"
+    return time.time() - (own[0].created_at + began) / 2  # what others begin from now on is younger
 
 
 async def _has_ended(box: Sandbox) -> bool:
