@@ -84,6 +84,30 @@ def test_probes_that_do_not_pass_are_rows(bundle: Build, steps: Any, serve: Serv
     assert (outcome.failure, outcome.scores) == (None, {"probe": 0.2})
 
 
+@pytest.mark.parametrize(
+    ("criterion", "program"),
+    [
+        ({"is": "bash_cmd_succeeds", "bash_cmd": "true"}, "bash"),
+        ({"is": "probe_file_exists", "paths": ["/"]}, "test"),
+        ({"is": "probe_dir_exists", "paths": ["/"]}, "test"),
+    ],
+)
+def test_a_sandbox_without_the_program_is_a_failure_and_no_score(
+    bundle: Build, steps: Any, serve: Serve, criterion: dict[str, Any], program: str
+) -> None:
+    bundle.task({**BOX, "env_vars": {"PATH": "/there/is/none"}}, steps.ask, probes(criterion, base_dir="/"))
+    outcome = play(serve, bundle)
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, outcome.scores) == ("verifier", {})
+    assert f"cannot run `{program}`" in outcome.failure.message
+
+
+def test_a_command_that_is_not_found_is_a_row(bundle: Build, steps: Any, serve: Serve) -> None:
+    bundle.task(BOX, steps.ask, probes({"is": "bash_cmd_succeeds", "bash_cmd": "there-is-none"}, base_dir="/"))
+    outcome = play(serve, bundle)
+    assert (outcome.failure, outcome.scores) == (None, {"probe": 0.0})
+
+
 def test_the_agents_own_sandbox_has_a_shell(bundle: Build, steps: Any, serve: Serve) -> None:
     bundle.artifact("notes", a_txt="first\n", b_txt="second\n").artifact(
         "count",
