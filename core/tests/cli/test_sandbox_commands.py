@@ -82,6 +82,7 @@ def test_what_a_dead_owner_left_is_reaped(state: Path) -> None:
 def test_a_provider_that_cannot_answer_is_named() -> None:
     done = agentenv("sandbox", "ls", "--sandbox", "docker", "--sandbox-option", "host=unix:///there/is/none")
     assert done.returncode == 1
+    assert done.stdout == "", "it says what nobody knows"
     assert "docker" in done.stderr
     assert "Traceback" not in done.stderr
 

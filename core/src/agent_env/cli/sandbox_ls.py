@@ -42,7 +42,7 @@ def command(*, names: tuple[str, ...], pairs: tuple[str, ...], timeout: float, a
             ("PROVIDER", "ID", "STATUS", "OWNER", "AGE", "ENDS IN", "LABELS"),
             [_row(name, record, time.time()) for name, record in found],
         )
-    else:
+    elif any(answer.error is None for answer in answers):
         click.echo("no sandboxes")
     if report(answers, names):
         raise click.exceptions.Exit(1)

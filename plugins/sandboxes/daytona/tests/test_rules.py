@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,18 @@ def test_a_create_that_was_refused_made_nothing() -> None:
 def test_a_wrong_option_is_told() -> None:
     with pytest.raises(UsageError, match="lease_minutes"):
         DaytonaProvider(lease_minutes=0)
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_an_address_that_is_none_is_told(by_option: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with DaytonaProvider(**({"api_url": "daytona.example"} if by_option else {})):
+            pass
+
+    monkeypatch.setenv("DAYTONA_API_KEY", "dtn_key")
+    monkeypatch.setenv("DAYTONA_API_URL", "http://127.0.0.1:9/api" if by_option else "daytona.example")
+    with pytest.raises(UsageError, match=r"DAYTONA_API_URL.*http:// or https://, not 'daytona\.example'"):
+        asyncio.run(play())
 
 
 def test_the_sdk_is_not_imported_before_it_is_used() -> None:

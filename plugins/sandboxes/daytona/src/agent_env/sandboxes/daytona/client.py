@@ -8,7 +8,7 @@ import random
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_env.errors import RateLimited, SandboxAuthFailed, SandboxTimeout, SandboxUnavailable
+from agent_env.errors import RateLimited, SandboxAuthFailed, SandboxTimeout, SandboxUnavailable, UsageError
 from agent_env.sandboxes.daytona import sdk as sdks
 from agent_env.sandboxes.daytona.failures import to_error
 from agent_env.sandboxes.daytona.sdk import NAME
@@ -61,7 +61,8 @@ class Api:
         """Make the client.
 
         Raises:
-            SandboxAuthFailed: there is no key; PluginLoadError: the SDK is missing, too old or broken.
+            SandboxAuthFailed: there is no key; UsageError: the address is none;
+            PluginLoadError: the SDK is missing, too old or broken.
         """
         async with self._opening:
             if self._client is not None:
@@ -72,6 +73,12 @@ class Api:
                 raise SandboxAuthFailed(
                     f"the daytona sandbox needs an API key; set the environment variable {options.api_key_var}",
                     provider=NAME,
+                )
+            address = options.api_url or os.environ.get("DAYTONA_API_URL") or ""
+            if address and not address.startswith(("http://", "https://")):
+                raise UsageError(
+                    "the daytona sandbox: the API's address (the option daytona.api_url, or DAYTONA_API_URL) must "
+                    f"start with http:// or https://, not {address!r}"
                 )
             self.sdk = await asyncio.to_thread(sdks.load)
             try:
