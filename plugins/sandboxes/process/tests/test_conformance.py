@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Isolation
 
 
+@pytest.mark.cgroups
 class TestProcess(SandboxSuite):
     @pytest.fixture
     def sandbox(self, isolation: Isolation, state_dir: Path) -> SandboxCase:

@@ -194,7 +194,9 @@ def test_it_ends_by_itself_unless_extended(
             await short.exited()
             while await short.status() != "gone":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+            assert (await short.logs()).endswith("[ended: its time to live was over]\n")
             await asyncio.sleep(0.3)
+            assert "time to live" not in await longer.logs()
             assert await longer.status() == "running"
             assert await attached.status() == "running"
 

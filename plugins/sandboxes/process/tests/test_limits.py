@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Cells = Any
     Processes = Any
 
+pytestmark = pytest.mark.cgroups
+
 EAT = "print(len(bytearray(200 << 20)))"
 MANY = ["sh", "-c", "for i in $(seq 40); do sleep 30 & done"]
 EATER = """

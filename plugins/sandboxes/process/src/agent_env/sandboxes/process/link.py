@@ -49,7 +49,7 @@ class Held:
         elif event == "exit":
             _resolve(self.exited, message["code"])
         elif event == "expired":
-            self.expired = True
+            self.expired = not self.exited.done()
         elif event == "ended":
             _resolve(self.started, False)
             _resolve(self.exited, None)

@@ -196,11 +196,18 @@ class ProcessSandbox(Sandbox):
 
     async def logs(self, tail: int = 4096) -> str:
         text = await asyncio.to_thread(read_tail, str(self.folder / "log"), tail)
-        if self.cell is None or self._held is None or not self._held.exited.done() or not (why := self.cell.hint()):
+        if not (why := self._why_ended()):
             return text
-        # The last words of one that its limits ended, which it cannot say itself.
+        # The last words of one that its limits or its time ended, which it cannot say itself.
         said = f"{text.rstrip()}\n[{why}]\n".lstrip()
         return said.encode()[-tail:].decode(errors="replace") if tail > 0 else ""
+
+    def _why_ended(self) -> str:
+        if self._held is None or not self._held.exited.done():
+            return ""
+        if self._held.expired:
+            return "ended: its time to live was over"
+        return self.cell.hint() if self.cell is not None else ""
 
     async def exited(self) -> int | None:
         """Wait until the server ended; its exit code, None when it cannot be known."""
