@@ -78,9 +78,10 @@ async def _ran(sandbox: Sandbox, program: str, done: ExecResult, timeout: float,
     if done.exit_code != 0 and program not in proven:
         again = await sandbox.exec(_WORKS[program], cwd="/", timeout=timeout)
         if again.exit_code != 0:
+            said = f"; {text}" if (text := again.stderr.strip()[-_TAIL:]) else ""
             raise SandboxUnsupported(
-                f"the sandbox cannot run `{program}`, which its criteria need (exit code {again.exit_code}; "
-                f"{again.stderr.strip()[-_TAIL:]}); take an image that has it"
+                f"the sandbox cannot run `{program}`, which the criteria need (exit code {again.exit_code}{said}); "
+                "take an image that has it"
             )
     proven.add(program)
 
