@@ -47,10 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    # Tests of Docker look at what is left on the engine: one at a time on this machine. The wait is no test's time.
-    if item.get_closest_marker("docker") is None:
+    # Tests of Docker and cgroups look at what is left there: one at a time on this machine. To wait is no test's time.
+    place = next((place for place in ("docker", "cgroups") if item.get_closest_marker(place) is not None), None)
+    if place is None:
         return (yield)
-    name = Path(tempfile.gettempdir()) / f"agentenv-test-docker-{os.getuid()}"
+    name = Path(tempfile.gettempdir()) / f"agentenv-test-{place}-{os.getuid()}"
     with name.with_suffix(".lock").open("a") as lock, name.with_suffix(".next").open("a") as line:
         # Who waits keeps the place next in line, so that a worker cannot have the engine again and again.
         fcntl.flock(line, fcntl.LOCK_EX)

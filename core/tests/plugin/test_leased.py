@@ -82,3 +82,32 @@ def test_reaping_ends_what_nobody_owns_and_goes_on_after_a_failure() -> None:
     assert asyncio.run(reaping.reap(boxes, end)) == ["b3", "b4"]
     assert asyncio.run(reaping.reap(boxes, end, older_than_s=10)) == ["b2", "b3", "b4"]
     assert asdict(boxes[0])["status"] == "running"
+
+
+def test_a_sweeper_reaps_again_and_again_whatever_the_service_says_until_it_is_closed() -> None:
+    rounds: list[int] = []
+
+    async def play() -> None:
+        enough = asyncio.Event()
+
+        async def reap() -> None:
+            rounds.append(len(rounds))
+            if len(rounds) == 2:
+                raise SandboxUnavailable("the service is out of reach", provider="box")
+            if len(rounds) == 4:
+                enough.set()
+
+        sweeper = reaping.Sweeper(reap, "box", first_s=0.0, every_s=0.001)
+        await sweeper.close()
+        sweeper.start()
+        sweeper.start()
+        async with asyncio.timeout(30):
+            await enough.wait()
+        await sweeper.close()
+        done = len(rounds)
+        await asyncio.sleep(0.05)
+        assert len(rounds) == done
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(play())
+    assert len(rounds) >= 4

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_env.errors import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agent_env.sandboxes")
 L = TypeVar("L", bound="Leased")
+
+_FIRST_S = 15.0
+_EVERY_S = 60.0
 
 
 async def reap(found: Iterable[L], end: Callable[[L], Awaitable[Any]], older_than_s: float | None = None) -> list[str]:
@@ -39,3 +45,45 @@ async def reap(found: Iterable[L], end: Callable[[L], Awaitable[Any]], older_tha
         else:
             ended.append(one.id)
     return ended
+
+
+class Sweeper:
+    """One task that reaps now and then, beside the reaping at a provider's start.
+
+    A create that a killed server had asked for may be carried out only after the next server's start.
+
+    Args:
+        reap: ends what nobody owns; its `SandboxError` is tried again at the next time.
+        name: of the provider.
+        first_s: seconds from `start` to the first time.
+        every_s: seconds between the others.
+    """
+
+    def __init__(
+        self, reap: Callable[[], Awaitable[Any]], name: str, *, first_s: float = _FIRST_S, every_s: float = _EVERY_S
+    ) -> None:
+        self._reap = reap
+        self._name = name
+        self._first_s = first_s
+        self._every_s = every_s
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start; again it does nothing."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"{self._name} sweep")
+
+    async def close(self) -> None:
+        """Stop."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        wait = self._first_s
+        while True:
+            await asyncio.sleep(wait)
+            wait = self._every_s
+            with contextlib.suppress(SandboxError):
+                await self._reap()

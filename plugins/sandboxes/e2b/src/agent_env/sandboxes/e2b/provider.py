@@ -63,6 +63,7 @@ class E2BProviderBase(SandboxProvider):
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
         self._creates = Creates(self.name, self.end)
         self._started: Once[None, None] = Once(self.name)
+        self._sweeper = reaping.Sweeper(self.reap, self.name)
         self._closing: asyncio.Task[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -79,6 +80,7 @@ class E2BProviderBase(SandboxProvider):
             self._templates = Templates(self.client, self.options, inline_files=self._inline_files)
             self._creator = Creator(self.client, self._templates, self.options, self.tasks, self._http)
         self._keep.start()
+        self._sweeper.start()
 
     async def _ready(self) -> tuple[Creator, Templates]:
         await self.start()
@@ -95,6 +97,7 @@ class E2BProviderBase(SandboxProvider):
 
     async def _close(self) -> None:
         await self._started.settle()
+        await self._sweeper.close()
         await self._codes.close()
         await self._creates.close()
         if self._templates is not None:

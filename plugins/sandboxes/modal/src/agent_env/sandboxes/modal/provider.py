@@ -66,6 +66,7 @@ class ModalProvider(SandboxProvider):
         self._unkept: dict[str, ModalSandbox] = {}
         self._attached: list[ModalSandbox] = []
         self._creates = Creates(NAME, self.end)
+        self._sweeper = reaping.Sweeper(self.reap, NAME)
         self._ends = asyncio.Semaphore(_ENDS_AT_ONCE)
         self._closing: asyncio.Task[None] | None = None
 
@@ -75,6 +76,7 @@ class ModalProvider(SandboxProvider):
         self._creates.check_open()
         await self._account.open()
         await self.reap()
+        self._sweeper.start()
 
     async def close(self) -> None:
         self._creates.refuse()
@@ -83,6 +85,7 @@ class ModalProvider(SandboxProvider):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        await self._sweeper.close()
         await self._images.close()
         await self._codes.close()
         await self._creates.close()
