@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from agent_env.episode import Engine
+from agent_env.episode import Engine, providers
 from agent_env.errors import (
     BuildFailed,
     EpisodeFailed,
@@ -120,6 +120,30 @@ def provider_of(engine: Engine) -> Cloud:
     deployer: Any = engine._services.deployer
     provider: Cloud = deployer._providers.make(None)
     return provider
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_slow_start_is_told(
+    two_envs: Build, registry: Registry, slow: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(providers, "QUIET_S", 0.01 if slow else 60.0)
+    told = "sandbox provider cloud: its start takes longer than"
+
+    async def play() -> None:
+        engine = Engine(two_envs.load(), registry=registry, sandbox="cloud")
+        provider, answered = provider_of(engine), asyncio.Event()
+
+        async def start() -> None:
+            while slow and told not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            answered.set()
+
+        monkeypatch.setattr(provider, "start", start)
+        async with engine:
+            await answered.wait()
+
+    asyncio.run(play())
+    assert (told in caplog.text) is slow
 
 
 def test_life_of_a_provider(two_envs: Build, registry: Registry) -> None:

@@ -19,6 +19,8 @@ log = logging.getLogger("agent_env.episode")
 
 DEFAULT = "process"
 CLOSE_TIMEOUT = 60.0
+QUIET_S = 5.0
+"""How long a start may take before it is said what is waited for: some SDKs try for a minute in silence."""
 
 
 class Providers:
@@ -113,7 +115,9 @@ class Providers:
         key = name or self.default
         start = self._starts.get(key)
         if start is None or (start.done() and (start.cancelled() or start.exception() is not None)):
-            start = self._starts[key] = asyncio.get_running_loop().create_task(provider.start(), name=f"start {key}")
+            start = self._starts[key] = asyncio.get_running_loop().create_task(
+                _start(key, provider), name=f"start {key}"
+            )
         if not start.done():
             await asyncio.wait({start})
         if start.cancelled():
@@ -137,6 +141,15 @@ class Providers:
         for name, result in zip(made, results, strict=True):
             if isinstance(result, Exception):
                 log.error("sandbox provider %s did not close: %s: %s", name, type(result).__name__, result)
+
+
+async def _start(name: str, provider: SandboxProvider) -> None:
+    words = "sandbox provider %s: its start takes longer than %g s; it is waited for"
+    notice = asyncio.get_running_loop().call_later(QUIET_S, log.warning, words, name, QUIET_S)
+    try:
+        await provider.start()
+    finally:
+        notice.cancel()
 
 
 async def _close(provider: SandboxProvider) -> None:
