@@ -69,6 +69,21 @@ def test_a_wrong_env_leaves_out_the_tasks_that_use_it(write: Any, text: str) -> 
     assert list(check_bundle(folder).problems) == own
 
 
+def test_what_else_an_env_says_of_its_start(write: Any) -> None:
+    folder = write(
+        {
+            "envs/echo/agentenv.toml": "startup_timeout = 2.5\n[docker]\nread_only = true\n[acme]\nzone = 3\n",
+            "envs/quick/Dockerfile": "FROM scratch\n",
+        }
+    )
+
+    bundle = load_bundle(folder)
+
+    assert bundle.problems == ()
+    assert bundle.env("echo").startup_timeout == 2.5
+    assert bundle.env("quick").startup_timeout is None
+
+
 def test_images_of_envs(write: Any) -> None:
     folder = write(
         {
@@ -100,6 +115,11 @@ def test_images_of_envs(write: Any) -> None:
         ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": '[process]\ncommand = "python"'}, "list of strings"),
         ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "[process]\nport = 99999"}, "port number"),
         ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "[process]\nprefork = 1"}, "true or false"),
+        ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "startup = 9"}, "did you mean 'startup_timeout'?"),
+        ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "docker = 1"}, "tables of sandbox providers"),
+        ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "startup_timeout = 0"}, "seconds above 0"),
+        ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "startup_timeout = nan"}, "seconds above 0"),
+        ({"envs/two/Dockerfile": "x", "envs/two/agentenv.toml": "startup_timeout = true"}, "seconds above 0"),
         ({"artifacts/two/a": "", "artifacts/two/artifact.toml": 'typ = "file"'}, "did you mean 'type'?"),
         ({"artifacts/two/a": "", "artifacts/two/artifact.toml": 'type = "files"'}, "did you mean 'file'?"),
         ({"artifacts/two/a": "", "artifacts/two/artifact.toml": "type = 1"}, "has to be a string"),

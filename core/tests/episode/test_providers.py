@@ -50,6 +50,7 @@ class Cloud(SandboxProvider):
         self.broken_build: Exception | None = None
         self.broken_start: Exception | None = None
         self.spec: SandboxSpec | None = None
+        self.timeout = 0.0
 
     async def start(self) -> None:
         self.calls.append("start")
@@ -69,6 +70,7 @@ class Cloud(SandboxProvider):
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> Sandbox:
         self.calls.append(f"create {spec.label}")
         self.spec = spec
+        self.timeout = timeout
         raise self.error
 
     async def attach(self, sandbox_id: str) -> Sandbox:
@@ -144,6 +146,26 @@ def test_a_slow_start_is_told(
 
     asyncio.run(play())
     assert (told in caplog.text) is slow
+
+
+@pytest.mark.parametrize(("line", "seconds"), [("", 60.0), ("startup_timeout = 900\n", 900.0)])
+def test_an_env_says_how_long_its_start_may_take(
+    two_envs: Build, registry: Registry, line: str, seconds: float
+) -> None:
+    settings = two_envs.path / "envs" / "echo" / "agentenv.toml"
+    settings.write_text(line + settings.read_text())
+
+    async def play() -> None:
+        engine = Engine(two_envs.load(), registry=registry, sandbox="cloud")
+        provider = provider_of(engine)
+        async with engine:
+            with pytest.raises(EpisodeFailed, match="no machine is free"):
+                await engine.episode(engine.bundle.task("all", 0), episode_id="mine").start()
+        assert provider.spec is not None
+        assert provider.spec.startup_timeout == seconds
+        assert provider.timeout > seconds
+
+    asyncio.run(play())
 
 
 def test_life_of_a_provider(two_envs: Build, registry: Registry) -> None:

@@ -9,6 +9,7 @@ from agent_env.bundle.cards import environment_name
 from agent_env.bundle.layout import entries_of, near_misses
 from agent_env.bundle.model import EnvSpec
 from agent_env.bundle.names import did_you_mean, id_problem
+from agent_env.bundle.starting import Start, read_start
 from agent_env.bundle.tomltext import TomlFile
 from agent_env.plugin.sandbox import BuildContext, ImageRef
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _KEYS: Final = ("type", "id", "environment_name", "env_provider_type", "image")
 _OTHER_TYPES: Final = ("multi", "website", "computer_driver", "gateway_server", "service_db")
-_PROCESS_KEYS: Final = ("command", "port", "prefork")
 
 
 def read_env(
@@ -45,8 +45,8 @@ def read_env(
         image = toml.table.get("image")
         if image is not None:
             image = _image(toml, image, folder, find_image)
-    starts = "agentenv.toml" in names and _process_command(folder / "agentenv.toml", report)
-    if image is None and "Dockerfile" not in names and not starts and not findings.entities.get(("env", name)):
+    start = read_start(folder / "agentenv.toml", report) if "agentenv.toml" in names else Start()
+    if image is None and "Dockerfile" not in names and not start.command and not findings.entities.get(("env", name)):
         report(folder, "has no Dockerfile; add one, or name another image in env.toml")
     if len(findings.entities.get(("env", name), ())) > before or before:
         return None
@@ -57,6 +57,7 @@ def read_env(
         environment_name=declared_name or environment_name(folder),
         image=image or BuildContext(folder),
         path=folder,
+        startup_timeout=start.startup_timeout,
     )
 
 
@@ -123,34 +124,3 @@ def ref_problem(ref: str) -> str | None:
     if any(character.isspace() for character in ref):
         return f"the image {ref!r} holds white space"
     return None
-
-
-def _process_command(path: Path, report: Callable[..., None]) -> bool:
-    """Check ``agentenv.toml``; whether it says how to start the env."""
-    toml = TomlFile(path, report)
-    toml.refuse_unknown(["process"])
-    value = toml.table.get("process")
-    if value is None:
-        return False
-    if not isinstance(value, dict):
-        toml.problem("process", "'process' has to be a table")
-        return False
-    process = cast("dict[str, Any]", value)
-    for key in process:
-        if key not in _PROCESS_KEYS:
-            toml.problem(key, f"unknown key {key!r} in [process]{did_you_mean(key, _PROCESS_KEYS)}")
-    command = process.get("command")
-    if command is not None and not _is_argv(command):
-        toml.problem("command", f"'command' has to be a list of strings that is not empty, not {command!r}")
-    port = process.get("port")
-    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535):
-        toml.problem("port", f"'port' has to be a port number, not {port!r}")
-    if not isinstance(process.get("prefork", False), bool):
-        toml.problem("prefork", f"'prefork' has to be true or false, not {process['prefork']!r}")
-    return _is_argv(command)
-
-
-def _is_argv(value: object) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(item, str) and item for item in cast("list[object]", value))

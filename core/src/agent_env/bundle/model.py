@@ -28,6 +28,7 @@ class EnvSpec:
         environment_name: the name on its card where the bundle says it, or `None`.
         image: what a sandbox runs.
         path: its folder.
+        startup_timeout: seconds for its server to become ready, `None` = what a sandbox has by default.
     """
 
     name: str
@@ -36,6 +37,7 @@ class EnvSpec:
     environment_name: str | None
     image: BuildContext | ImageRef
     path: Path
+    startup_timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 log = logging.getLogger("agent_env.episode")
 
+CREATE_S = 240.0
+"""For a create, beside the time that its server has to become ready."""
 STOP_PREPARE_S = 10.0
 RETRY_PREPARE_S = 30.0
 """How long a failed preparation is believed before an episode tries again."""
@@ -137,7 +139,9 @@ class SandboxDeployer:
             labels={"episode": request.episode_id, "env": request.env.name},
             label=request.env.name,
         )
-        sandbox = await provider.create(spec)
+        if request.env.startup_timeout is not None:
+            spec = replace(spec, startup_timeout=request.env.startup_timeout)
+        sandbox = await provider.create(spec, timeout=CREATE_S + spec.startup_timeout)
         env = SandboxedEnv(request.env.name, sandbox)
         try:
             await env.open()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _KEYS = ("command", "port", "prefork")
+_TOP = ("process", "startup_timeout")  # the second is read with the bundle
 _WORKDIR = "/app"
 
 
@@ -84,7 +85,7 @@ def _process_table(path: Path, name: str) -> dict[str, Any]:
         raise _wrong(name, f"is no TOML: {error}") from error
     for key, value in document.items():
         # Another table is another provider's, unless it looks like a slip of the pen.
-        if key != "process" and (not isinstance(value, dict) or difflib.get_close_matches(key, ["process"], 1)):
+        if key not in _TOP and (not isinstance(value, dict) or difflib.get_close_matches(key, ["process"], 1)):
             raise _unknown(name, f"table or key {key!r}", key, ("process",))
     table: object = document.get("process", {})
     if not isinstance(table, dict):
