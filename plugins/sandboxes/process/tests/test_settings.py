@@ -83,7 +83,9 @@ def test_what_is_wrong_is_said(tmp_path: Path, toml: str, words: str) -> None:
 
 
 def test_tables_of_other_providers_are_theirs(tmp_path: Path) -> None:
-    (tmp_path / "agentenv.toml").write_text("startup_timeout = 9\n[docker]\nread_only = true\n[process]\ncommand = ['python', 'a.py']\n")
+    (tmp_path / "agentenv.toml").write_text(
+        "startup_timeout = 9\n[docker]\nread_only = true\n[process]\ncommand = ['python', 'a.py']\n"
+    )
     assert read_settings(tmp_path).command == ("python", "a.py")
 
 
