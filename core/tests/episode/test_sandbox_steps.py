@@ -96,10 +96,25 @@ def test_a_sandbox_without_the_program_is_a_failure_and_no_score(
     bundle: Build, steps: Any, serve: Serve, criterion: dict[str, Any], program: str
 ) -> None:
     bundle.task({**BOX, "env_vars": {"PATH": "/there/is/none"}}, steps.ask, probes(criterion, base_dir="/"))
-    outcome = play(serve, bundle)
-    assert outcome.failure is not None
-    assert (outcome.failure.kind, outcome.scores) == ("verifier", {})
-    assert f"cannot run `{program}`" in outcome.failure.message
+    with pytest.raises(EpisodeFailed, match=f"cannot run `{program}`") as error:
+        play(serve, bundle)
+    assert error.value.failure.kind == "deploy"
+
+
+def test_a_program_that_the_agent_broke_is_no_failure(bundle: Build, steps: Any, serve: Serve) -> None:
+    agent = {"type": "deploy_agent", "sandbox_name": "box"}
+    box = {**BOX, "env_vars": {"PATH": "/tmp/own:/usr/bin:/bin"}}
+    probe = probes({"is": "bash_cmd_succeeds", "bash_cmd": "true"}, base_dir="/")
+    del probe["sandbox_name"]
+    bundle.task(box, agent, steps.ask, probe)
+
+    async def act(episode: Episode) -> None:
+        breaks = "mkdir -p /tmp/own && printf 'exit 9' > /tmp/own/bash && chmod +x /tmp/own/bash && bash"
+        done = await episode.call_tool("bash", {"command": breaks})
+        assert done.text.endswith("[exit code 9]")
+
+    outcome = play(serve, bundle, act)
+    assert (outcome.failure, outcome.scores) == (None, {"probe": 0.0})
 
 
 def test_a_command_that_is_not_found_is_a_row(bundle: Build, steps: Any, serve: Serve) -> None:

@@ -81,10 +81,12 @@ class PlayedAgent:
         async with self._lock:
             if self._sandbox is None:
                 from agent_env.episode.machines import machine
+                from agent_env.episode.programs import check_programs, needed
 
                 spec = self.spec or machine("agent", run.id)
                 sandbox = await run.services.deployer.create_sandbox(spec, provider=self.provider)
                 run.adopt(sandbox)
+                await check_programs(sandbox, needed(run.task.steps, {None}))
                 self._sandbox = sandbox
             return self._sandbox
 

@@ -94,5 +94,5 @@ def _unknown(name: str, tools: ToolList) -> str:
 
     names = [tool.name for tool in tools]
     near = get_close_matches(name, names, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    meant = f"; did you mean {near[0]!r}?" if near else "."
     return f"there is no tool {name!r}{meant} The tools are: {', '.join(names)}"

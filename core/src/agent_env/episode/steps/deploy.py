@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent_env.bundle.steps.agent import DeployAgent
 from agent_env.episode.machines import machine
+from agent_env.episode.programs import check_programs, needed
 from agent_env.episode.requests import disk_mb, env_request, provider_of
 from agent_env.episode.running import RunningEnv
 from agent_env.errors import EnvError, SandboxUnsupported, UsageError
@@ -62,6 +64,9 @@ async def run_deploy_sandbox(step: DeploySandbox, episode: EpisodeRun) -> None:
     except SandboxUnsupported as error:
         raise SandboxUnsupported(f"sandbox {step.sandbox_name!r}: {error}", provider=error.provider) from error
     episode.adopt(sandbox)
+    steps = episode.task.steps
+    is_agents = any(isinstance(other, DeployAgent) and other.sandbox_name == step.sandbox_name for other in steps)
+    await check_programs(sandbox, needed(steps, {step.sandbox_name, None} if is_agents else {step.sandbox_name}))
     episode.sandboxes[step.sandbox_name] = sandbox
 
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 from agent_env.bundle.steps.criteria import BashSucceeds, DirExists, FileContains, FileExists, compiled
 from agent_env.episode.matching import found
 from agent_env.episode.rows import judged, record
-from agent_env.errors import SandboxTimeout, SandboxUnsupported
+from agent_env.errors import SandboxTimeout
 
 if TYPE_CHECKING:
     from agent_env.bundle.steps.criteria import Criterion
     from agent_env.bundle.steps.verify import VerifySandbox
     from agent_env.episode.run import EpisodeRun
-    from agent_env.plugin.sandbox import ExecResult, Sandbox
+    from agent_env.plugin.sandbox import Sandbox
 
 _TAIL = 200
-_WORKS = {"bash": ["bash", "-c", "exit 0"], "test": ["test", "-e", "/"]}
-"""Commands that succeed wherever there is the program."""
 
 
 async def run_verify_sandbox(step: VerifySandbox, episode: EpisodeRun) -> None:
@@ -27,63 +25,40 @@ async def run_verify_sandbox(step: VerifySandbox, episode: EpisodeRun) -> None:
         episode.sandbox(step.sandbox_name) if step.sandbox_name is not None else await episode.agent.sandbox(episode)
     )
     rows: list[dict[str, Any]] = []
-    proven: set[str] = set()
     for criterion in step.criteria:
         timeout = episode.remaining(step.shell_timeout_seconds)
         try:
-            passed, why = await _judge(sandbox, criterion, step.base_dir, timeout, proven)
+            passed, why = await _judge(sandbox, criterion, step.base_dir, timeout)
         except SandboxTimeout:
             passed, why = False, f"timed out after {timeout:g} s"
         rows.append(judged(criterion, passed, why))
     record(episode, step, rows)
 
 
-async def _judge(
-    sandbox: Sandbox, criterion: Criterion, base: str, timeout: float, proven: set[str]
-) -> tuple[bool, str]:
+async def _judge(sandbox: Sandbox, criterion: Criterion, base: str, timeout: float) -> tuple[bool, str]:
     match criterion:
         case FileExists(paths=paths):
-            return await _exist(sandbox, paths, base, "-e", timeout, proven)
+            return await _exist(sandbox, paths, base, "-e", timeout)
         case DirExists(paths=paths):
-            return await _exist(sandbox, paths, base, "-d", timeout, proven)
+            return await _exist(sandbox, paths, base, "-d", timeout)
         case FileContains(paths=paths):
             return await _contains(sandbox, posixpath.join(base, paths[0]), criterion.pattern, timeout)
         case BashSucceeds(bash_cmd=command):
             done = await sandbox.exec(["bash", "-c", command], cwd=base, timeout=timeout)
-            await _ran(sandbox, "bash", done, timeout, proven)
             return done.exit_code == 0, f"exit code {done.exit_code}; stderr: {done.stderr[-_TAIL:]}"
         case _:
             raise ValueError(f"verify_sandbox does not know the criterion {criterion!r}")
 
 
-async def _exist(
-    sandbox: Sandbox, paths: tuple[str, ...], base: str, flag: str, timeout: float, proven: set[str]
-) -> tuple[bool, str]:
+async def _exist(sandbox: Sandbox, paths: tuple[str, ...], base: str, flag: str, timeout: float) -> tuple[bool, str]:
     """Paths are given relative to ``/``, the working folder, which every provider maps to the sandbox's root."""
     missing: list[str] = []
     for path in paths:
         inside = "./" + posixpath.join(base, path).lstrip("/")
         done = await sandbox.exec(["test", flag, inside], cwd="/", timeout=timeout)
-        await _ran(sandbox, "test", done, timeout, proven)
         if done.exit_code != 0:
             missing.append(path)
     return not missing, f"missing: {', '.join(missing)}" if missing else "all paths exist"
-
-
-async def _ran(sandbox: Sandbox, program: str, done: ExecResult, timeout: float, proven: set[str]) -> None:
-    """Raise when the sandbox lacks the program: then nothing was judged, and nothing may be scored.
-
-    The exit code alone does not tell: what a command that is not there ends with differs between sandboxes.
-    """
-    if done.exit_code != 0 and program not in proven:
-        again = await sandbox.exec(_WORKS[program], cwd="/", timeout=timeout)
-        if again.exit_code != 0:
-            said = f"; {text}" if (text := again.stderr.strip()[-_TAIL:]) else ""
-            raise SandboxUnsupported(
-                f"the sandbox cannot run `{program}`, which the criteria need (exit code {again.exit_code}{said}); "
-                "take an image that has it"
-            )
-    proven.add(program)
 
 
 async def _contains(sandbox: Sandbox, path: str, pattern: str, timeout: float) -> tuple[bool, str]:
