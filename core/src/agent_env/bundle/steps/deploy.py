@@ -13,7 +13,7 @@ class DeployEnv(StepModel):
     """Deploys an env; later steps find it by ``env_id`` or, as ``env_step_id``, by this step's id.
 
     ``sandbox_type`` `None` or ``"local"`` is the server's own choice of provider, another name means that provider.
-    ``cpu`` is in cores, ``memory_mb`` in MB, ``disk_size_gb`` in GB (its default counts as not asked for).
+    ``cpu`` is in cores, ``memory_mb`` in MiB, ``disk_size_gb`` in GiB (its default counts as not asked for).
     """
 
     fields_without_meaning: ClassVar[frozenset[str]] = frozenset({"env_version", "gateway_mode", "metadata"})
