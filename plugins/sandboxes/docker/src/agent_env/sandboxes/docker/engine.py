@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import ssl
 from contextlib import asynccontextmanager
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 _NEWEST_API = (1, 47)
 _REQUEST_TIMEOUT = 120.0
 _CHUNK = 1 << 18
+
+
+def _unsent(error: aiohttp.ClientOSError, data: object) -> bool:
+    """Whether ssh, which has ended, cannot have passed the whole request on, and it can still be sent as it is.
+
+    A unix socket breaks or is reset when bytes were left unread at the other end; who has read all only hangs up, which
+    is another error.
+    """
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return True
+    return error.errno in {None, errno.EPIPE, errno.ECONNRESET} and (data is None or isinstance(data, bytes))
 
 
 class Engine:
@@ -250,8 +264,8 @@ class Engine:
             await self._led()
             try:
                 reply = await session.request(method, url, **more)
-            except aiohttp.ClientConnectorError:  # nothing was sent yet
-                if self._forward is None or not await self._forward.ended():
+            except aiohttp.ClientOSError as error:
+                if not _unsent(error, more.get("data")) or self._forward is None or not await self._forward.ended():
                     raise
                 await self._led()
                 reply = await session.request(method, url, **more)

@@ -89,10 +89,10 @@ class Forward:
         Raises:
             SandboxUnavailable: ssh says no, or is not here.
         """
-        if self._process is not None and self._process.returncode is None:
+        if _lives(self._process):
             return
         async with self._lock:
-            if self._closed or (self._process is not None and self._process.returncode is None):
+            if self._closed or _lives(self._process):
                 return
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="ae-ssh-"))
             try:
@@ -147,6 +147,16 @@ class Forward:
                 await asyncio.wait([self._words])
             if pin >= 0:
                 os.close(pin)
+
+
+def _lives(process: asyncio.subprocess.Process | None) -> bool:
+    """Whether it runs. The kernel is asked: asyncio hears of an end later, and requests would fail meanwhile."""
+    if process is None or process.returncode is not None:
+        return False
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
 
 
 def _is_there(path: Path) -> bool:
