@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _WORKS = {"bash": ["bash", "-c", "exit 0"], "test": ["test", "-e", "/"]}
 """Commands that succeed wherever there is the program."""
-_NEEDS = {BashSucceeds: "bash", FileExists: "test", DirExists: "test"}
+_NEEDS: dict[type, str] = {BashSucceeds: "bash", FileExists: "test", DirExists: "test"}
 _TIMEOUT_S = 60.0
 _TAIL = 200
 
