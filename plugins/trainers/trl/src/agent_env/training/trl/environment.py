@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from agent_env.errors import UsageError
+from agent_env.rollout.background import background
 from agent_env.rollout.opening import Target
 from agent_env.rollout.result import Result
 from agent_env.rollout.session import connect as connect_openenv
 from agent_env.rollout.steps import OVER
-from agent_env.training.trl.background import background
 from agent_env.training.trl.episode import Bounds, Ending, Episode
 from agent_env.training.trl.methods import tool_methods
 

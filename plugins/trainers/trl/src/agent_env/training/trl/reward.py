@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agent_env.errors import EpisodeFailed, Failure, UsageError
+from agent_env.rollout.background import background
 from agent_env.rollout.result import Result
-from agent_env.training.trl.background import background
 from agent_env.training.trl.ending import ending_of
 from agent_env.training.trl.environment import BundleEnvironment
 

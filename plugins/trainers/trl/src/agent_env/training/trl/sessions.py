@@ -7,10 +7,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_env.errors import EpisodeFailed, UsageError
+from agent_env.rollout.background import background
 from agent_env.rollout.opening import Target
 from agent_env.rollout.session import connect
 from agent_env.rollout.text import plain_text
-from agent_env.training.trl.background import background
 from agent_env.training.trl.discover import choose_splits
 from agent_env.training.trl.ending import ending_of
 from agent_env.training.trl.episode import Bounds, Episode

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from agent_env.errors import UsageError
-from agent_env.training.trl.background import background
+from agent_env.rollout.background import background
 from agent_env.training.trl.callback import make_callback
 from agent_env.training.trl.discover import Offer, choose_splits, discover
 from agent_env.training.trl.environment import About, BundleEnvironment, Live, environment_class
