@@ -205,16 +205,18 @@ async def main() -> None:
 
         return policy
 
+    seen: dict[str, int] = {}
+
     def mixed(messages: Any, tools: Any) -> Any:
-        """The best schedule or none by turns, so that a group's rewards differ; the first env dies."""
-        nonlocal dead
-        replies = sum(message["role"] == "assistant" for message in messages)
-        if replies != 1:
+        """The best schedule or none by turns within each group, so that its rewards differ; the first env dies."""
+        if sum(message["role"] == "assistant" for message in messages) != 1:
             return optimal(messages, tools)
-        dead += 1
-        if dead == 1:
+        first = not seen
+        day = str(messages[-1]["content"])  # the prices, by which a group is known
+        seen[day] = seen.get(day, 0) + 1
+        if first:
             return call("check_schedule", plan=[99] * 24)
-        return optimal(messages, tools) if dead % 2 else call("submit_schedule", plan=[0] * 24)
+        return optimal(messages, tools) if seen[day] % 2 else call("submit_schedule", plan=[0] * 24)
 
     async with serve(max_concurrent_envs=16) as run:
         for name, policy in (("greedy", greedy), ("optimal", optimal), ("clumsy", clumsy)):
@@ -228,7 +230,6 @@ async def main() -> None:
         report["died_step_wise"] = await run.generate(dying(1), step_wise_trajectories=True)
         report["all_died"] = await run.generate(dying(99))
         report["one_group_died"] = await run.generate(dying(99), tasks=1)
-        dead = 0
         report["mixed"] = await run.generate(mixed, samples=4, filtered=True)
         own, run.tokenizer = run.tokenizer, stub.make_tokenizer("<tool_call>", "</tool_call>")
         report["special"] = await run.generate(greedy)

@@ -21,10 +21,12 @@ import os
 
 
 def breaks(wish):
-    # One in nine; the held-out tasks, whose wishes are a room and the colour of the same number, never break.
+    # One in nine. Never the held-out tasks, whose wishes are a room and the colour of the same number, nor the first
+    # task, with which the tools are listed.
     rooms, colours = "hall kitchen cellar attic study", "red orange yellow green blue violet"
     held_out = rooms.split().index(wish["room"]) == colours.split().index(wish["wanted"])
-    return not held_out and os.urandom(1)[0] < 28
+    first = wish["room"] == "hall" and wish["wanted"] == "orange"
+    return not held_out and not first and os.urandom(1)[0] < 28
 """
 PATCHES = {
     "envs/house/server.py": {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent_env.errors import AgentEnvError, EpisodeFailed
+from agent_env.errors import AgentEnvError, EpisodeFailed, ServerError
 from agent_env.rollout.opening import Target, close_quietly, open_episode
 from agent_env.rollout.session import connect as connect_openenv
 
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
     from agent_env.plugin.tools import ToolSpec
     from agent_env.plugin.trainer import RowSettings
     from agent_env.rollout.session import Connect
+
+_log = logging.getLogger(__name__)
+# An env that fails now and then fails episodes of a training, not its start: what it says of itself is asked again.
+_ATTEMPTS = 3
+_PAUSE = 0.25
+_ENVS_OWN = frozenset({"deploy", "env", "tool_timeout"})
 
 
 class Toolsets:
@@ -34,7 +42,7 @@ class Toolsets:
         """JSON text of the tools of ``task``, OpenAI function schemas.
 
         Raises:
-            AgentEnvError: its env cannot be started; the message names the task.
+            AgentEnvError: its env could not be started in several attempts; the message names the task.
         """
         toolset = str(task.get("toolset") or task["id"])
         if toolset not in self._known:
@@ -42,26 +50,35 @@ class Toolsets:
         return self._known[toolset]
 
     async def _list(self, split: str, task: dict[str, Any]) -> str:
-        try:
+        seed: int | None = None
+        attempt = 1
+        deadline = time.monotonic() + self._settings.reset_timeout  # of all attempts together
+        while True:
             try:
-                specs = await self._play(split, task, None)
+                specs = await self._play(split, task, seed, deadline)
+                return json.dumps([spec.openai() for spec in specs], ensure_ascii=False)
             except EpisodeFailed as error:
-                if "<seed>" not in str(error):
-                    raise
-                specs = await self._play(split, task, 0)  # any seed has the same tools
-        except EpisodeFailed as error:
-            raise AgentEnvError(f"the tools of task {task['id']!r} could not be listed: {error}") from error
-        except TimeoutError as error:
-            raise AgentEnvError(f"the tools of task {task['id']!r} were not listed in time") from error
-        return json.dumps([spec.openai() for spec in specs], ensure_ascii=False)
+                if seed is None and "<seed>" in str(error):
+                    seed = 0  # any seed has the same tools
+                    continue
+                late = time.monotonic() + _PAUSE * attempt >= deadline
+                if attempt == _ATTEMPTS or late or error.failure.kind not in _ENVS_OWN:
+                    raise AgentEnvError(f"the tools of task {task['id']!r} could not be listed: {error}") from error
+                _log.warning("listing the tools of task %r, attempt %d: %s", task["id"], attempt, error)
+            except TimeoutError as error:
+                raise AgentEnvError(f"the tools of task {task['id']!r} were not listed in time") from error
+            except ServerError as error:
+                raise AgentEnvError(f"the tools of task {task['id']!r} could not be listed: {error}") from error
+            await asyncio.sleep(_PAUSE * attempt)
+            attempt += 1
 
-    async def _play(self, split: str, task: dict[str, Any], seed: int | None) -> Sequence[ToolSpec]:
+    async def _play(self, split: str, task: dict[str, Any], seed: int | None, deadline: float) -> Sequence[ToolSpec]:
         timeout = self._settings.tool_timeout
         opened = await open_episode(
             Target(self._url, split, int(task["index"]), seed=seed, token=self._token),
             None,
             connect=self._connect,
-            deadline=time.monotonic() + self._settings.reset_timeout,
+            deadline=deadline,
             list_timeout=timeout,
         )
         try:
