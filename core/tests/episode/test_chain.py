@@ -123,8 +123,9 @@ def test_a_provider_that_does_not_start_is_left_out() -> None:
     async def run() -> None:
         first = Fake("one")
         first.start_error = SandboxAuthFailed("no key")
-        async with ChainProvider([first, Fake("two")]) as chain:
+        async with ChainProvider([first, Fake("two", isolation="shared")]) as chain:
             assert await created(chain) == "two"
+            assert chain.capabilities.isolation == "shared", "what is said is what envs get"
         both = Fake("one"), Fake("two")
         for provider in both:
             provider.start_error = SandboxAuthFailed("no key")

@@ -214,6 +214,12 @@ def test_an_unknown_provider_is_refused(two_envs: Build, registry: Registry) -> 
         Engine(two_envs.load(), registry=registry, sandbox="clud")
 
 
+@pytest.mark.parametrize("chain", ["cloud,", ",cloud", "cloud,,bare", "cloud, cloud", ","])
+def test_a_chain_with_a_gap_or_a_repetition_is_refused(two_envs: Build, registry: Registry, chain: str) -> None:
+    with pytest.raises(UsageError, match=r"name different providers, with one comma between two of them"):
+        Engine(two_envs.load(), registry=registry, sandbox=chain)
+
+
 @pytest.mark.parametrize(
     ("error", "retryable", "words"),
     [
@@ -253,6 +259,28 @@ def test_a_build_that_fails_is_told_to_every_episode_and_not_repeated_at_once(
             assert provider.calls.count("prepare echo") == 1
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_each_build_that_fails_is_said_once(
+    two_envs: Build, registry: Registry, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> list[str]:
+        provider = Cloud()
+        provider.broken_build = BuildFailed("the Dockerfile is broken", log="no such package")
+        async with Engine(two_envs.load(), registry=registry, sandbox=provider) as engine:
+            if waits:
+                with pytest.raises(BuildFailed) as told:
+                    await engine.prepared()
+                return [str(told.value)]
+            while len(caplog.messages) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return []
+
+    raised = asyncio.run(play())
+    said = [*raised, *caplog.messages]
+    assert [text.count("Dockerfile is broken") for text in said] == [1, 1]
+    assert len(raised) == int(waits)
 
 
 def test_a_provider_that_does_not_start_says_so_and_is_closed(two_envs: Build, registry: Registry) -> None:

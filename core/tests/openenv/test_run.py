@@ -111,6 +111,102 @@ def test_a_signal_ends_the_server_and_all_it_runs(number: int, world: Any, tmp_p
         socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=1)
 
 
+SLOW_TO_START = """
+    import asyncio, logging, sys
+    from agent_env.bundle import load_bundle
+    from agent_env.episode import Engine
+    from agent_env.openenv import build_app
+    from agent_env.openenv.run import run
+    from agent_env.testing.in_process import InProcessDeployer, InProcessEnv
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+
+    class Deployer(InProcessDeployer):
+        async def start(self, *_, **__):
+            print("starting", flush=True)
+            try:
+                await asyncio.sleep(600)
+            finally:
+                print("given up", flush=True)
+
+    engine = Engine(load_bundle(sys.argv[1]), deployer=Deployer({"calc": InProcessEnv}))
+    run(build_app("", engine=engine), port=0, started=lambda url: print(url, flush=True))
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_start_that_takes_long(number: int, world: Any, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(SLOW_TO_START))
+    command = [sys.executable, str(program), str(world.engine.bundle.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert out == "given up\nended\n"
+    assert process.returncode == 0
+    assert "stopped before it had started" in err
+    assert "listening" not in err
+    assert "episodes:" not in err, "there were none to count"
+    assert "Traceback" not in err
+
+
+SLOW_TO_END = SLOW_TO_START.replace("async def start(self, *_, **__):", "async def close(self):").replace(
+    '"starting"', '"closing"'
+)
+
+
+def test_a_second_signal_does_not_wait_for_a_service_that_does_not_answer(world: Any, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(SLOW_TO_END))
+    command = [sys.executable, str(program), str(world.engine.bundle.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://")
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "closing\n"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert out == "given up\nended\n"
+    assert process.returncode == 0
+    assert "`agentenv sandbox reap`, or the next server, ends them" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("way", ["running_server", "serve"])
+def test_cancelling_a_start_that_takes_long_leaves_nothing(way: str, world: Any, monkeypatch: Any, until: Any) -> None:
+    seen: list[str] = []
+
+    async def start(*_: object, **__: object) -> None:
+        seen.append("starting")
+        try:
+            await asyncio.sleep(600)
+        finally:
+            seen.append("given up")
+
+    monkeypatch.setattr(world.deployer, "start", start)
+
+    async def program() -> None:
+        app = build_app("", engine=world.engine)
+        if way == "serve":
+            await serve_app(app, port=0)
+        async with running_server(app):
+            pass
+
+    async def main() -> None:
+        running = asyncio.create_task(program())
+        await until(lambda: seen == ["starting"])
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert seen == ["starting", "given up"]
+        assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    asyncio.run(main())
+
+
 def test_a_unix_socket(world: Any, tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
 

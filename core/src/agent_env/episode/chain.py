@@ -47,6 +47,7 @@ class ChainProvider(SandboxProvider):
         if not usable:
             raise errors[0]
         self._usable = usable
+        self.capabilities = usable[0].capabilities
 
     async def close(self) -> None:
         """Close all."""

@@ -67,6 +67,8 @@ class Providers:
         provider = self._made.get(name)
         if provider is None:
             links = [link.strip() for link in name.split(",")]
+            if len(links) > 1 and (not all(links) or len(set(links)) < len(links)):
+                raise UsageError(f"sandbox {name!r}: name different providers, with one comma between two of them")
             provider = self._one(name) if len(links) == 1 else ChainProvider([self._one(link) for link in links])
             self._made[name] = provider
         return provider

@@ -55,6 +55,7 @@ class SandboxDeployer:
         self._isolation: Isolation | None = isolation
         self._progress: Callable[[str], None] | None = None
         self._prepares: dict[tuple[str | None, str], asyncio.Task[None]] = {}
+        self._awaited = 0  # how many wait for all preparations, and are told of their errors
         self._failed_at: dict[tuple[str | None, str], float] = {}
         self._pool = WarmPool(warm, self._create_warm)
 
@@ -99,8 +100,17 @@ class SandboxDeployer:
 
     async def prepared(self) -> None:
         """Wait for the images."""
-        for task in list(self._prepares.values()):
-            await asyncio.shield(task)
+        self._awaited += 1
+        try:
+            shields = [asyncio.shield(task) for task in self._prepares.values()]
+            results = await asyncio.gather(*shields, return_exceptions=True)
+        finally:
+            self._awaited -= 1
+        errors = [result for result in results if result is not None]
+        for error in errors[1:]:
+            log.warning("%s", error)
+        if errors:
+            raise errors[0]
 
     async def deploy_env(self, request: EnvRequest) -> SandboxedEnv:
         """A ready env of the pool, or a fresh sandbox whose server answers and a client for it."""
@@ -178,7 +188,8 @@ class SandboxDeployer:
             await provider.prepare(env.image, progress=self._progress)
         except Exception as error:
             self._failed_at[key] = time.monotonic()
-            log.warning("env %r could not be prepared: %s", env.name, error)
+            if not self._awaited:
+                log.warning("env %r could not be prepared: %s", env.name, error)
             raise
 
     async def create_sandbox(self, spec: SandboxSpec, *, provider: str | None = None) -> Sandbox:

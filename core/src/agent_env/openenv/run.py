@@ -50,6 +50,30 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
         self.hub = hub
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start_hub(self) -> bool:
+        """Start what is served; `False` when `stop` ended that, for a sandbox provider may need minutes to start."""
+        if self.should_exit:
+            return False
+        self._starting = asyncio.get_running_loop().create_task(self.hub.start(), name="start what is served")
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            if not self.should_exit or not self._starting.cancelled():
+                raise
+            logger.info("stopped before it had started")
+            return False
+        return True
+
+    def stop(self) -> None:
+        """What SIGINT and SIGTERM do; the second one does not wait for what is orderly."""
+        if self.should_exit:
+            self.force_exit = True
+            self.hub.hurry()
+        self.should_exit = True
+        if self._starting is not None:
+            self._starting.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -117,21 +141,19 @@ async def serve(
     if uds is None:
         warn_if_open(host, "set" if app.state.protected else None)
 
-    def stop() -> None:
-        if server.should_exit:
-            server.force_exit = server.hub.hurried = True
-        server.should_exit = True
-
     signals = (signal.SIGINT, signal.SIGTERM) if main else ()
     for number in signals:
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, server.stop)
     try:
         serving = loop.create_task(_serve(server, listener))
         try:
-            await _until_started(server, serving)
-            logger.info("listening on %s", url)
-            if started is not None:
-                started(url)
+            if await _until_started(server, serving):
+                logger.info("listening on %s", url)
+                if started is not None:
+                    started(url)
+        except BaseException:
+            server.stop()
+            raise
         finally:
             await serving
     finally:
@@ -156,7 +178,7 @@ async def running_server(
         await _until_started(server, serving)
         yield url
     finally:
-        server.should_exit = True
+        server.stop()
         # The end must be reached even when we are cancelled: envs would be left running.
         while not serving.done():
             try:
@@ -238,8 +260,9 @@ def _check_stale(path: Path) -> None:
 
 async def _serve(server: _Server, listener: socket.socket) -> None:
     try:
-        await server.hub.start()  # here rather than in uvicorn's lifespan, which would only log why it failed
-        await server.serve(sockets=[listener])
+        # Here rather than in uvicorn's lifespan, which would only log why it failed.
+        if await server.start_hub():
+            await server.serve(sockets=[listener])
     except SystemExit:
         raise AgentEnvError("the server could not start; the reason is logged above") from None
     finally:
@@ -247,11 +270,13 @@ async def _serve(server: _Server, listener: socket.socket) -> None:
         await server.hub.stop()
 
 
-async def _until_started(server: _Server, serving: asyncio.Task[None]) -> None:
+async def _until_started(server: _Server, serving: asyncio.Task[None]) -> bool:
+    """Whether it answers now; else it was stopped before, and has ended. Raises why it could not start."""
     while not server.started and not serving.done():
         await asyncio.wait([serving], timeout=0.01)
     if serving.done():
         await serving
+    return server.started
 
 
 def _remove(uds: str | Path | None) -> None:

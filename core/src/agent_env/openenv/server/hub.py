@@ -28,6 +28,9 @@ logger = logging.getLogger("agent_env.openenv")
 
 T = TypeVar("T")
 
+HURRIED_S = 3.0
+"""How long the end of sandboxes is waited for after a second signal."""
+
 
 class Hub:
     """The engine, the slots, the sessions and the counts of one server.
@@ -39,7 +42,6 @@ class Hub:
         scored: episodes that ended with a reward.
         failures: episodes that failed, by kind.
         stopping: no session and no episode begins any more.
-        hurried: the end is wanted now, not at the deadline.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Hub:
         self.started = False
         self.stopping = False
         self.stopped = False
-        self.hurried = False
+        self._hurry = asyncio.Event()
         self._plays: set[Play] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._common: Toolset | None = None
@@ -99,6 +101,15 @@ class Hub:
             for problem in bundle.left_out[:50]:
                 logger.warning("  %s", problem)
 
+    @property
+    def hurried(self) -> bool:
+        """The end is wanted now, not at the deadline."""
+        return self._hurry.is_set()
+
+    def hurry(self) -> None:
+        """End now, not at the deadline."""
+        self._hurry.set()
+
     def begin_stop(self) -> None:
         """Refuse what is new and give up what runs."""
         self.stopping = True
@@ -123,12 +134,31 @@ class Hub:
         for task in self._tasks:
             logger.error("a teardown did not end within %g s", self.shutdown_deadline)
             task.cancel()
-        await self.engine.close(deadline=1.0 if self.hurried else max(1.0, end - loop.time()))
+        await self._close_engine(1.0 if self.hurried else max(1.0, end - loop.time()))
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=1.0)
-        failed = ", ".join(f"{kind} {count}" for kind, count in sorted(self.failures.items()))
-        logger.info("episodes: %d scored, %d failed%s", self.scored, self.failures.total(), failed and f" ({failed})")
+        if self.started:
+            failed = ", ".join(f"{kind} {count}" for kind, count in sorted(self.failures.items()))
+            total = self.failures.total()
+            logger.info("episodes: %d scored, %d failed%s", self.scored, total, failed and f" ({failed})")
         self.started = False
+
+    async def _close_engine(self, deadline: float) -> None:
+        """Providers may wait long for a service that does not answer; who is in a hurry leaves it to the reaper."""
+        loop = asyncio.get_running_loop()
+        closing = loop.create_task(self.engine.close(deadline=deadline), name="close the engine")
+        hurry = loop.create_task(self._hurry.wait(), name="a second signal")
+        try:
+            await asyncio.wait({closing, hurry}, return_when=asyncio.FIRST_COMPLETED)
+            if not closing.done():
+                await asyncio.wait({closing}, timeout=HURRIED_S)
+        finally:
+            hurry.cancel()
+        if closing.done():
+            await closing
+        else:
+            closing.cancel()
+            logger.error("sandboxes may be left running; `agentenv sandbox reap`, or the next server, ends them")
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run ``work`` to its end, whatever happens to the one who asked; the server waits for it when it stops."""

@@ -91,14 +91,11 @@ class Once(Generic[K, V]):
         for key in [key for key, value in self._known.items() if unwanted(key, value)]:
             del self._known[key]
 
-    async def settle(self) -> None:
-        """Wait for what is under way; an error is its caller's."""
-        if self._work:
-            await asyncio.wait(set(self._work.values()))
-
     async def close(self) -> None:
         """Stop what is under way; nothing new is made. Idempotent."""
         self._closed = True
-        for task in list(self._work.values()):
+        work = list(self._work.values())
+        for task in work:
             task.cancel()
-        await self.settle()
+        if work:
+            await asyncio.wait(work)

@@ -112,7 +112,7 @@ class DaytonaProvider(SandboxProvider):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await self._started.settle()
+        await self._started.close()  # a start that still waits for the service is of no use any more
         await self._images.close()
         await self._codes.close()
         await self._creates.close()

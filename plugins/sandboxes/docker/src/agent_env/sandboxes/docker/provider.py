@@ -115,7 +115,7 @@ class DockerProvider(SandboxProvider):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await self._started.settle()
+        await self._started.close()  # a start that still waits for the engine is of no use any more
         if self._images is not None:
             await self._images.close()
         await self._creates.close()

@@ -65,7 +65,6 @@ class Account:
 
     async def close(self) -> None:
         """Close what was opened; idempotent."""
-        await self._opened.settle()
         await self._opened.close()
         own, self._own = self._own, None
         if own is not None:
