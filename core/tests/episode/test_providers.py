@@ -41,7 +41,7 @@ class Cloud(SandboxProvider):
     """Refuses with what it is told to."""
 
     name = "cloud"
-    capabilities = Capabilities(isolation="vm")
+    capabilities = Capabilities(isolation="vm", limits=frozenset({"memory_mb"}))
 
     def __init__(self, **options: Any) -> None:
         self.options = options
@@ -281,6 +281,62 @@ def test_each_build_that_fails_is_said_once(
     said = [*raised, *caplog.messages]
     assert [text.count("Dockerfile is broken") for text in said] == [1, 1]
     assert len(raised) == int(waits)
+
+
+@pytest.mark.parametrize(
+    ("can", "sandbox", "words"),
+    [
+        (Capabilities(isolation="vm", limits=frozenset({"cpu", "memory_mb"})), "cloud", None),
+        (Capabilities(isolation="vm", limits=frozenset({"cpu"})), "cloud", "limit of memory_mb (it keeps cpu)"),
+        (Capabilities(isolation="vm"), "cloud", "limit of memory_mb (it keeps none here)"),
+        (
+            Capabilities(isolation="vm", limits=frozenset({"memory_mb"}), max_ttl_s=60.0),
+            "cloud",
+            "lets nothing live for 7200 s, 60 s are the most",
+        ),
+        (Capabilities(isolation="vm"), "cloud,bare", "'cloud' cannot keep a limit of memory_mb"),
+    ],
+)
+def test_what_every_episode_will_be_refused_is_said_at_the_start(
+    two_envs: Build,
+    steps: Any,
+    registry: Registry,
+    can: Capabilities,
+    sandbox: str,
+    words: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(Cloud, "capabilities", can)
+    two_envs.task({"type": "deploy_env", "env_id": "other", "memory_mb": 512}, steps.ask, steps.reply, name="twos")
+
+    async def play() -> None:
+        async with Engine(two_envs.load(), registry=registry, sandbox=sandbox) as engine:
+            await engine.prepared()
+
+    asyncio.run(play())
+    said = [text for text in caplog.messages if text.startswith("env 'other': ")]
+    assert len(said) == (0 if words is None else 1), "a task that asks for the same is not told again"
+    if words is not None:
+        assert words in said[0]
+        assert said[0].endswith("every episode of task 'two', and of those that ask for the same, will fail")
+
+
+def test_it_is_said_of_a_provider_that_a_step_names(
+    bundle: Build, steps: Any, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    bundle.env()
+    asked = {"type": "deploy_env", "env_id": "echo", "cpu": 2, "sandbox_type": "bare"}
+    bundle.task(asked, steps.ask, steps.reply, name="big")
+
+    async def play() -> None:
+        async with Engine(bundle.load(), registry=registry, sandbox="cloud") as engine:
+            await engine.prepared()
+
+    asyncio.run(play())
+    (said,) = [text for text in caplog.messages if text.startswith("env 'echo': ")]
+    assert "cannot keep a limit of cpu (it keeps memory_mb)" in said
+    assert "every episode of task 'big'" in said
 
 
 def test_a_provider_that_does_not_start_says_so_and_is_closed(two_envs: Build, registry: Registry) -> None:

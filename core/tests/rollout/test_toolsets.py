@@ -35,7 +35,7 @@ async def test_a_toolset_is_listed_once() -> None:
     assert fake.open_sessions == 0
 
 
-@pytest.mark.parametrize("kind", ["deploy", "env", "tool_timeout"])
+@pytest.mark.parametrize("kind", ["env", "tool_timeout"])
 async def test_an_env_that_fails_twice_is_asked_again(kind: str) -> None:
     failure = Failure(kind, "env 'grid': broken")  # type: ignore[arg-type]
     fake = episodes(failure, failure)
@@ -58,8 +58,11 @@ async def test_an_env_that_always_fails_is_said_with_its_task() -> None:
     assert fake.open_sessions == 0
 
 
-@pytest.mark.parametrize("outcome", [Failure("server", "no such split"), ServerError("no such split")])
-async def test_what_the_server_refuses_is_not_asked_again(outcome: Failure | Exception) -> None:
+@pytest.mark.parametrize(
+    "outcome",
+    [Failure("server", "no such split"), Failure("deploy", "no such split"), ServerError("no such split")],
+)
+async def test_what_the_server_or_a_sandbox_provider_refuses_is_not_asked_again(outcome: Failure | Exception) -> None:
     fake = episodes(*[outcome] * 9)
     with pytest.raises(AgentEnvError, match=r"tools of task 'day/train-0' could not be listed: .*no such split"):
         await toolsets(fake).tools("train", TASK)

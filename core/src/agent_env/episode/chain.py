@@ -49,6 +49,11 @@ class ChainProvider(SandboxProvider):
         self._usable = usable
         self.capabilities = usable[0].capabilities
 
+    @property
+    def usable(self) -> Sequence[SandboxProvider]:
+        """Those that have started."""
+        return self._usable
+
     async def close(self) -> None:
         """Close all."""
         _, errors = await self._each(lambda provider: provider.close())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.bundle.steps.deploy import DeployEnv
 from agent_env.episode.chain import ChainProvider
+from agent_env.episode.fit import misfit
 from agent_env.episode.machines import machine_image
 from agent_env.episode.providers import Providers
 from agent_env.episode.requests import LOCAL, env_request
@@ -56,6 +57,7 @@ class SandboxDeployer:
         self._progress: Callable[[str], None] | None = None
         self._prepares: dict[tuple[str | None, str], asyncio.Task[None]] = {}
         self._awaited = 0  # how many wait for all preparations, and are told of their errors
+        self._foretold: set[tuple[str, str]] = set()
         self._failed_at: dict[tuple[str | None, str], float] = {}
         self._pool = WarmPool(warm, self._create_warm)
 
@@ -85,8 +87,27 @@ class SandboxDeployer:
             for step in template.steps:
                 env_id = getattr(step, "env_id", None)
                 if step.type == "deploy_env" and isinstance(env_id, str) and not _is_seeded(env_id, template):
-                    self._prepare(_wanted(step, template), bundle.env(env_id))
-                    self._keep_warm(step, template, bundle.env(env_id))
+                    env = bundle.env(env_id)
+                    preparing = self._prepare(_wanted(step, template), env)
+                    if isinstance(step, DeployEnv) and _is_plain(step, template):
+                        request = env_request(step, env, episode_id="warm")
+                        self._pool.keep(_kind(request), request)
+                        self._foretell(request, template.name, preparing)
+
+    def _foretell(self, request: EnvRequest, task: str, preparing: asyncio.Task[None]) -> None:
+        """Say once for an env what every episode will be refused, as soon as the provider has started."""
+
+        def look(_: object = None) -> None:
+            why = misfit(self._providers.make(request.provider), request)
+            if why is not None and (request.env.name, why) not in self._foretold:
+                self._foretold.add((request.env.name, why))
+                words = "env %r: %s: every episode of task %r, and of those that ask for the same, will fail"
+                log.warning(words, request.env.name, why, task)
+
+        if request.provider is None:
+            look()
+        else:
+            preparing.add_done_callback(look)
 
     def _check_isolation(self, provider: SandboxProvider) -> None:
         """Refuse at the start what every episode would be refused."""
@@ -160,14 +181,6 @@ class SandboxDeployer:
             raise
         return env
 
-    def _keep_warm(self, step: object, template: TaskTemplate, env: EnvSpec) -> None:
-        """Keep envs ready for a step none of whose limits is filled in by a seed."""
-        if isinstance(step, DeployEnv) and not any(
-            isinstance(value, str) and _is_seeded(value, template) for _, value in step
-        ):
-            request = env_request(step, env, episode_id="warm")
-            self._pool.keep(_kind(request), request)
-
     async def _create_warm(self, request: EnvRequest) -> SandboxedEnv:
         return await self._create(request, longer=LIFE_S)
 
@@ -232,6 +245,11 @@ def _wanted(step: object, template: TaskTemplate) -> str | None:
     if not isinstance(wanted, str) or wanted == LOCAL or _is_seeded(wanted, template):
         return None
     return wanted
+
+
+def _is_plain(step: DeployEnv, template: TaskTemplate) -> bool:
+    """Whether no seed fills in any of its fields."""
+    return not any(isinstance(value, str) and _is_seeded(value, template) for _, value in step)
 
 
 def _is_seeded(text: str, template: TaskTemplate) -> bool:

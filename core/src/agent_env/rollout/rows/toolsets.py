@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from agent_env.rollout.session import Connect
 
 _log = logging.getLogger(__name__)
-# An env that fails now and then fails episodes of a training, not its start: what it says of itself is asked again.
+# An env that fails now and then fails episodes of a training, not its start, even when it does not say that it may
+# work the next time. A sandbox provider knows that better, and `open_episode` has done what it said.
 _ATTEMPTS = 3
 _PAUSE = 0.25
-_ENVS_OWN = frozenset({"deploy", "env", "tool_timeout"})
+_ENVS_OWN = frozenset({"env", "tool_timeout"})
 
 
 class Toolsets:
@@ -64,7 +65,7 @@ class Toolsets:
                 late = time.monotonic() + _PAUSE * attempt >= deadline
                 if attempt == _ATTEMPTS or late or error.failure.kind not in _ENVS_OWN:
                     raise AgentEnvError(f"the tools of task {task['id']!r} could not be listed: {error}") from error
-                _log.warning("listing the tools of task %r, attempt %d: %s", task["id"], attempt, error)
+                _log.info("listing the tools of task %r, attempt %d: %s", task["id"], attempt, error)
             except TimeoutError as error:
                 raise AgentEnvError(f"the tools of task {task['id']!r} were not listed in time") from error
             except ServerError as error:

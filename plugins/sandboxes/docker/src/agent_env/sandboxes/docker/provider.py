@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxNotFound, SandboxUnavailable
@@ -77,6 +78,7 @@ class DockerProvider(SandboxProvider):
     async def _start(self) -> None:
         root = await self._state()
         machine = await self._look()
+        self.capabilities = replace(self.capabilities, limits=machine.limits)
         self._images = Images(self.engine, root, self.options.build_timeout_s)
         self._creator = Creator(self.engine, self._images, self.options, root, self._tasks, machine)
         await self.reap()

@@ -1,0 +1,33 @@
+"""Whether a sandbox provider can give at all what a step asks for, so that it is said before the first episode."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from agent_env.episode.chain import ChainProvider
+
+if TYPE_CHECKING:
+    from agent_env.episode.deployer import EnvRequest
+    from agent_env.plugin.sandbox import SandboxProvider
+
+
+def misfit(provider: SandboxProvider, request: EnvRequest) -> str | None:
+    """What ``provider``, which has started, will refuse of ``request``; `None` when it looks well.
+
+    A provider may still refuse more than its `Capabilities` tell, such as a size that its service does not sell.
+    """
+    if isinstance(provider, ChainProvider):
+        found = [misfit(one, request) for one in provider.usable]
+        return None if None in found else "; ".join(text for text in found if text)
+    can = provider.capabilities
+    asked = {name for name, value in asdict(request.resources).items() if value is not None}
+    if lacking := sorted(asked - can.limits):
+        kept = f"it keeps {', '.join(sorted(can.limits))}" if can.limits else "it keeps none here"
+        return f"sandbox provider {provider.name!r} cannot keep a limit of {', '.join(lacking)} ({kept})"
+    if can.max_ttl_s is not None and request.ttl_s > can.max_ttl_s:
+        return (
+            f"sandbox provider {provider.name!r} lets nothing live for {request.ttl_s:g} s, "
+            f"{can.max_ttl_s:g} s are the most"
+        )
+    return None
