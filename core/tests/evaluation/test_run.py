@@ -242,6 +242,18 @@ def test_the_runs_budget_stops_and_a_larger_one_goes_on(world: Eval) -> None:
     assert (len(done.records), done.stopped) == (9, None)
 
 
+def test_more_tasks_continue_a_run(world: Eval) -> None:
+    endpoint = world[0](find)
+    first, _ = run(world, endpoint, limit=1, k=2)
+    assert (len(first.records), first.settings.tasks) == (2, 1)
+    asked = len(endpoint.bodies)
+    done, _ = run(world, endpoint, k=2)
+    assert (len(done.records), done.settings.tasks) == (6, 3)
+    assert len(endpoint.bodies) == 3 * asked, "what was played is not played again"
+    with pytest.raises(UsageError, match=r"tasks: the run has 3, now 1"):
+        run(world, endpoint, limit=1, k=2)
+
+
 def test_a_parser_reads_calls_from_text(world: Eval) -> None:
     def writes(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
         del tools

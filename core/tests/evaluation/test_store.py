@@ -118,6 +118,29 @@ def test_more_time_continues_a_run_and_less_does_not(tmp_path: Path, name: str) 
         pass
 
 
+@pytest.mark.parametrize(("first", "goes_on"), [("0123", True), ("other", False)])
+def test_more_tasks_continue_a_run_whose_own_are_the_same(tmp_path: Path, first: str, goes_on: bool) -> None:
+    append(tmp_path, record())
+    more = replace(SETTINGS, tasks=5, tasks_digest="4567")
+    counts: list[int] = []
+
+    def digest(count: int) -> str:
+        counts.append(count)
+        return first
+
+    store = RunStore(tmp_path, more, digest_of_first=digest)
+    if goes_on:
+        with store:
+            assert (store.settings.tasks, store.settings.tasks_digest) == (5, "4567")
+            assert len(store.records) == 1
+        assert read_settings(tmp_path).tasks == 5
+    else:
+        with pytest.raises(UsageError, match=r"tasks: the run has 3, now 5"), store:
+            pass
+        assert read_settings(tmp_path).tasks == 3
+    assert set(counts) == {3}
+
+
 def test_an_endpoint_that_moved_continues_a_run_when_that_is_said(tmp_path: Path) -> None:
     append(tmp_path, record())
     moved = replace(SETTINGS, base_url="http://other.example/v1")

@@ -88,7 +88,13 @@ async def evaluate(plan: EvalPlan) -> EvalRun:
         )
         endpoint = Endpoint(base_url, key=plan.key, timeout=plan.model_timeout, retries=plan.model_retries)
         folder = plan.out or Path(DEFAULT_FOLDER) / settings.default_name()
-        store = RunStore(folder, settings, redact=endpoint.redact, moved=plan.moved)
+        store = RunStore(
+            folder,
+            settings,
+            redact=endpoint.redact,
+            moved=plan.moved,
+            digest_of_first=lambda count: tasks_digest(tasks[:count]),
+        )
         await asyncio.to_thread(store.__enter__)
         try:
             pending = _pending(tasks, plan, store)

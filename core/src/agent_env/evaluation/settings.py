@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from agent_env.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _FREE = frozenset({"k", "pass_at"})
 """Settings that a resumed run may change: more repeats are further episodes, the others only count what there is."""
+
+_TASKS = frozenset({"tasks", "tasks_digest"})
+"""Settings that a resumed run may change when it only gets further tasks behind those that it had."""
 
 _MAY_GROW = frozenset({"tool_timeout", "reset_timeout", "model_timeout"})
 """What has a score has the same one with more time; what failed for want of time may be played again."""
@@ -97,21 +100,36 @@ class EvalSettings:
         mine, theirs = self.as_json(), other.as_json()
         return {key: (mine[key], theirs[key]) for key in mine if mine[key] != theirs[key]}
 
-    def continuing(self, before: EvalSettings, where: str, *, moved: bool = False) -> EvalSettings:
+    def continuing(
+        self,
+        before: EvalSettings,
+        where: str,
+        *,
+        moved: bool = False,
+        digest_of_first: Callable[[int], str] | None = None,
+    ) -> EvalSettings:
         """The settings with which a run that has the settings ``before`` goes on.
 
         Args:
             before: of the run so far.
             where: names the run.
             moved: the endpoint may have another address.
+            digest_of_first: `tasks_digest` of as many of the tasks that are played now; with it a run may get more
+                tasks than it had.
 
         Raises:
             UsageError: names what differs and may not.
         """
+        more = (
+            digest_of_first is not None
+            and before.tasks < self.tasks
+            and digest_of_first(before.tasks) == before.tasks_digest
+        )
+        free = _FREE | (_TASKS if more else frozenset())
         changed = {
             key: pair
             for key, pair in before.differences(self).items()
-            if key not in _FREE and not (key in _MAY_GROW and pair[1] > pair[0]) and not (moved and key == "base_url")
+            if key not in free and not (key in _MAY_GROW and pair[1] > pair[0]) and not (moved and key == "base_url")
         }
         if changed:
             lines = [f"  {key}: the run has {_show(old)}, now {_show(new)}" for key, (old, new) in changed.items()]

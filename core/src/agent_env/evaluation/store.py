@@ -32,6 +32,7 @@ class RunStore:
         settings: compared with those of a run that is there already.
         redact: applied to every text before it is written.
         moved: continue a run whose endpoint had another address.
+        digest_of_first: see `EvalSettings.continuing`.
 
     Raises:
         UsageError: on entering: other settings, another process writes here, or a file that is no run.
@@ -44,6 +45,7 @@ class RunStore:
         *,
         redact: Callable[[str], str] | None = None,
         moved: bool = False,
+        digest_of_first: Callable[[int], str] | None = None,
     ) -> None:
         self.folder = folder
         self.settings = settings
@@ -53,6 +55,7 @@ class RunStore:
         """Tokens of episodes that were replaced by a later one."""
         self._redact = redact or str
         self._moved = moved
+        self._digest_of_first = digest_of_first
         self._file = -1
 
     def __enter__(self) -> Self:
@@ -105,7 +108,9 @@ class RunStore:
         self._keep(record)
 
     def _continuing(self) -> EvalSettings:
-        return self.settings.continuing(read_settings(self.folder), str(self.folder), moved=self._moved)
+        return self.settings.continuing(
+            read_settings(self.folder), str(self.folder), moved=self._moved, digest_of_first=self._digest_of_first
+        )
 
     def _keep(self, record: EpisodeRecord) -> None:
         old = self.records.pop(record.key, None)
