@@ -34,17 +34,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = _short(Path(config.option.basetemp))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # `.ci/run` plays the real trainers after all other tests, as far as its time goes.
-    if os.environ.get("AGENTENV_TRAINERS_APART") != "true":
-        return
-    trainers = Path(__file__).parent / "plugins" / "trainers"
-    for item in items:
-        wanted: tuple[str, ...] = getattr(item, "fixturenames", ())
-        if item.path.is_relative_to(trainers) and {"venv", "venv_python"}.intersection(wanted):
-            item.add_marker(pytest.mark.skip(reason=".ci/trainers plays these"))
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     # Tests of Docker and cgroups look at what is left there: one at a time on this machine. To wait is no test's time.

@@ -22,15 +22,9 @@ SERVERS = ("resources_servers/agentenv", "responses_api_agents/simple_agent", "r
 
 
 @pytest.fixture(scope="session")
-def venv() -> Path:
-    """The Python that has the real NeMo Gym: `AGENTENV_VENV_NEMO_GYM` names it, or ``.venvs/nemo_gym`` holds it."""
-    named = os.environ.get("AGENTENV_VENV_NEMO_GYM")
-    python = Path(named) if named else ROOT / ".venvs" / "nemo_gym" / "bin" / "python"
-    if not python.is_file():
-        if named:
-            pytest.fail(f"AGENTENV_VENV_NEMO_GYM names {named}, which is no file")
-        pytest.skip("no NeMo Gym here: plugins/trainers/nemo_gym/tests/make_venv.sh .venvs/nemo_gym builds it")
-    return python
+def venv(real_python: Callable[[str], Path]) -> Path:
+    """The Python that has the real NeMo Gym."""
+    return real_python("nemo_gym")
 
 
 @pytest.fixture

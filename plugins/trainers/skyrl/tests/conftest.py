@@ -5,9 +5,12 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -16,15 +19,9 @@ _DIE = "        if plan[0] == 99:\n            import os\n\n            os._exit
 
 
 @pytest.fixture(scope="session")
-def venv() -> Path:
-    """The Python that has the real SkyRL; `AGENTENV_VENV_SKYRL` names it, or ``.venvs/skyrl`` holds it."""
-    named = os.environ.get("AGENTENV_VENV_SKYRL")
-    python = Path(named) if named else ROOT / ".venvs" / "skyrl" / "bin" / "python"
-    if not python.is_file():
-        if named:
-            pytest.fail(f"AGENTENV_VENV_SKYRL names {named}, which is no file")
-        pytest.skip("no SkyRL here: plugins/trainers/skyrl/tests/make_venv.sh .venvs/skyrl builds it")
-    return python
+def venv(real_python: Callable[[str], Path]) -> Path:
+    """The Python that has the real SkyRL."""
+    return real_python("skyrl")
 
 
 @pytest.fixture(scope="session")

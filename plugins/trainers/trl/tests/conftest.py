@@ -17,15 +17,9 @@ ROOT = HERE.parents[3]
 
 
 @pytest.fixture(scope="session")
-def venv() -> Path:
-    """The Python that has the real TRL; `AGENTENV_VENV_TRL` names it, or ``.venvs/trl`` holds it."""
-    named = os.environ.get("AGENTENV_VENV_TRL")
-    python = Path(named) if named else ROOT / ".venvs" / "trl" / "bin" / "python"
-    if not python.is_file():
-        if named:
-            pytest.fail(f"AGENTENV_VENV_TRL names {named}, which is no file")
-        pytest.skip("no TRL here: plugins/trainers/trl/tests/make_venv.sh .venvs/trl builds it")
-    return python
+def venv(real_python: Callable[[str], Path]) -> Path:
+    """The Python that has the real TRL."""
+    return real_python("trl")
 
 
 @pytest.fixture

@@ -16,15 +16,9 @@ ROOT = HERE.parents[3]
 
 
 @pytest.fixture(scope="session")
-def venv() -> Path:
-    """The Python that has the real verifiers; `AGENTENV_VENV_VERIFIERS` names it, or ``.venvs/verifiers`` holds it."""
-    named = os.environ.get("AGENTENV_VENV_VERIFIERS")
-    python = Path(named) if named else ROOT / ".venvs" / "verifiers" / "bin" / "python"
-    if not python.is_file():
-        if named:
-            pytest.fail(f"AGENTENV_VENV_VERIFIERS names {named}, which is no file")
-        pytest.skip("no verifiers here: plugins/trainers/verifiers/tests/make_venv.sh .venvs/verifiers builds it")
-    return python
+def venv(real_python: Callable[[str], Path]) -> Path:
+    """The Python that has the real verifiers."""
+    return real_python("verifiers")
 
 
 @pytest.fixture

@@ -4,22 +4,21 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
 
 
 @pytest.fixture(scope="session")
-def venv_python() -> str:
-    """The Python of the venv that holds the real verl."""
-    named = os.environ.get("AGENTENV_VENV_VERL")
-    python = Path(named) if named else ROOT / ".venvs" / "verl" / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"no venv with verl: run .ci/trainers verl, or name its Python in AGENTENV_VENV_VERL ({python})")
-    return str(python)
+def venv_python(real_python: Callable[[str], Path]) -> str:
+    """The Python that has the real verl."""
+    return str(real_python("verl"))
 
 
 @pytest.fixture(scope="session")

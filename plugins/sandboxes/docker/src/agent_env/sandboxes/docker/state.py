@@ -7,19 +7,17 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 import tempfile
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_env.errors import SandboxError, SandboxUnsupported
+from agent_env.plugin.sandboxing.private import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection
 
-_SOCKET_PATH_LIMIT = 107
 _LOCK_POLL = 0.2
 _FRESH_S = 600.0
 _ID_HEX = 16
@@ -38,25 +36,7 @@ def state_root(option: Path | None) -> Path:
         root = Path(os.environ["AGENTENV_STATE_DIR"].rstrip("/") + "-docker")
     else:
         root = Path(tempfile.gettempdir()) / f"agentenv-docker-{os.getuid()}"
-    root = Path(os.path.abspath(root))  # noqa: PTH100 - no symlink is resolved: the path has to stay short
-    if len(os.fsencode(root)) + len("/s") + _ID_HEX + len("/s") > _SOCKET_PATH_LIMIT:
-        raise SandboxUnsupported(
-            f"the state folder's path is too long for unix sockets: {root}; "
-            "name a shorter one with AGENTENV_STATE_DIR or the option docker.state_dir",
-            provider="docker",
-        )
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = root.lstat()
-    except OSError as error:
-        raise SandboxError(f"cannot use the state folder {root}: {error}", provider="docker") from error
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise SandboxError(
-            f"the state folder {root} must be a folder of this user with mode 0700; "
-            "mend it or name another with AGENTENV_STATE_DIR or the option docker.state_dir",
-            provider="docker",
-        )
-    return root
+    return private_folder(root, provider="docker", option="docker.state_dir", inside=len("/s") + _ID_HEX + len("/s"))
 
 
 def new_folder(root: Path, create_id: str) -> Path:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 import tempfile
 from pathlib import Path
 
-from agent_env.errors import SandboxError, SandboxUnsupported
 from agent_env.plugin.sandboxing import lease
+from agent_env.plugin.sandboxing.private import private_folder
 from agent_env.sandboxes.process.keeper.files import write_json
 
-SOCKET_PATH_LIMIT = 107
 MEMORY_FOLDER_BYTES = 1024**3
 
 
@@ -28,25 +26,8 @@ def state_root(option: Path | None) -> Path:
         root = Path(os.environ["AGENTENV_STATE_DIR"])
     else:
         root = (_memory_folder() or Path(tempfile.gettempdir())) / f"agentenv-{os.getuid()}"
-    root = Path(os.path.abspath(root))  # noqa: PTH100 - no symlink is resolved: the path has to stay short
-    if len(os.fsencode(root)) + len("/12345678/12345678/kids/12345678/sock/s") > SOCKET_PATH_LIMIT:
-        raise SandboxUnsupported(
-            f"the state folder's path is too long for unix sockets: {root}; "
-            "name a shorter one with AGENTENV_STATE_DIR or the option state_dir",
-            provider="process",
-        )
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = root.lstat()
-    except OSError as error:
-        raise SandboxError(f"cannot use the state folder {root}: {error}", provider="process") from error
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise SandboxError(
-            f"the state folder {root} must be a folder of this user with mode 0700; "
-            "mend it or name another with AGENTENV_STATE_DIR or the option state_dir",
-            provider="process",
-        )
-    return root
+    longest = len("/12345678/12345678/kids/12345678/sock/s")
+    return private_folder(root, provider="process", option="state_dir", inside=longest)
 
 
 def _memory_folder() -> Path | None:
