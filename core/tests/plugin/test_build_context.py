@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 from agent_env.plugin.building import context, withcore
-from agent_env.plugin.building.ignore import Ignore
+from agent_env.plugin.building.ignore import Ignore, files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,14 @@ FROM = "FROM python:3.11-slim\n"
 def test_dockerignore(rules: str, left_out: list[str], kept: list[str]) -> None:
     ignore = Ignore(rules)
     assert [path for path in [*left_out, *kept] if ignore(path)] == left_out
+
+
+def test_only_files_and_links_belong_to_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    (tmp_path / "b").symlink_to("nowhere")
+    (tmp_path / "c").mkdir()
+    os.mkfifo(tmp_path / "d")
+    assert list(files(tmp_path)) == ["a", "b"]
 
 
 @given(st.text(alphabet="ab*?[]!/.\\\n #", max_size=20), st.text(alphabet="ab/.", min_size=1, max_size=10))

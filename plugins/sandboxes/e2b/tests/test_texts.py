@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import subprocess
 from typing import TYPE_CHECKING
@@ -120,6 +121,23 @@ def test_a_digest_follows_the_content(tmp_path: Path) -> None:
     second = context.read(tmp_path, "Dockerfile", "e2b")
     (tmp_path / "a").chmod(0o755)
     assert len({first.name, second.name, context.read(tmp_path, "Dockerfile", "e2b").name}) == 3
+
+
+def test_what_is_left_out_of_a_template_does_not_change_it(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text('FROM x\nCOPY a ./\nCMD ["a"]\n')
+    (tmp_path / "a").write_text("1")
+    (tmp_path / ".dockerignore").write_text("data\n")
+    first = context.read(tmp_path, "Dockerfile", "e2b")
+    for path in ("data/large.bin", ".git/HEAD", "__pycache__/a.pyc"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text("1")
+    os.mkfifo(tmp_path / "pipe")
+    second = context.read(tmp_path, "Dockerfile", "e2b")
+    assert second.name == first.name
+    target = tmp_path / "data" / "target"
+    target.mkdir()
+    second.stage(target)
+    assert {path.name for path in target.iterdir()} == {"Dockerfile", "a", ".dockerignore", ".agentenv"}
 
 
 def test_several_stages_are_refused_in_words(tmp_path: Path) -> None:

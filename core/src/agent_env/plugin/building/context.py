@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import io
-import os
 import re
 import shutil
-import stat
 import tarfile
 import tempfile
 import zipfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from agent_env.errors import BuildFailed, SandboxUnsupported
 from agent_env.plugin.building import withcore
+from agent_env.plugin.building.folder import digest_of, reading, requirements
 from agent_env.plugin.building.ignore import files
 from agent_env.plugin.sandboxing.corewheel import core_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_REQUIREMENTS = re.compile(r"(.*/)?[^/]*requirements[^/]*\.(txt|in)|(.*/)?pyproject\.toml", re.IGNORECASE)
 _IN_MEMORY = 16 << 20
 
 
@@ -75,10 +71,9 @@ class Context:
     def stage(self, target: Path) -> Path:
         """Write the context into an empty folder; returns the Dockerfile's path there. Off the event loop, please."""
         for path in self.paths:
-            source, place = self.folder / path, target / path
-            if source.is_symlink() or source.is_file():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, place, follow_symlinks=False)
+            place = target / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self.folder / path, place, follow_symlinks=False)
         added = {self.dockerfile: self.text.encode(), **(_added() if self.with_core else {})}
         for path, data in added.items():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -99,46 +94,16 @@ def read(folder: Path, dockerfile: str, *, provider: str, extra: str = "", expan
     Raises:
         SandboxUnsupported: it has no Dockerfile; BuildFailed: a file of it cannot be read.
     """
-    try:
+    with reading(folder, dockerfile, provider=provider):
         source = text = (folder / dockerfile).read_text(encoding="utf-8")
         paths = tuple(files(folder))
-        listed = [path for path in paths if _REQUIREMENTS.fullmatch(path)]
-        texts = [text, *((folder / path).read_text(encoding="utf-8", errors="replace") for path in listed)]
+        texts = [text, *requirements(folder, paths)]
         with_core = not any(withcore.names_foreign(one) for one in texts)
         if with_core:
             text = withcore.with_core(text, installs=any(withcore.names_core(one) for one in texts), expands=expands)
         text += f"\n{extra}" if extra else ""
-        return Context(folder, text, paths, with_core, _digest(folder, text, paths, with_core=with_core), source)
-    except FileNotFoundError as error:
-        if not (folder / dockerfile).exists():
-            raise SandboxUnsupported(
-                f"env {folder.name!r} has no {dockerfile}, from which the {provider} sandbox builds its image; "
-                'write one (FROM python:3.11-slim, WORKDIR /app, COPY . ., CMD ["python", "server.py"])',
-                provider=provider,
-            ) from error
-        raise _unreadable(folder, error, provider) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(folder, error, provider) from error
-
-
-def _unreadable(folder: Path, error: Exception, provider: str) -> BuildFailed:
-    return BuildFailed(f"env {folder.name!r}: its build context cannot be read: {error}", provider=provider)
-
-
-def _digest(folder: Path, text: str, paths: tuple[str, ...], *, with_core: bool) -> str:
-    state = hashlib.sha256(text.encode())
-    for path in paths:
-        full = folder / path
-        mode = full.lstat().st_mode
-        state.update(f"\0{path}\0{mode & 0o111}\0".encode())
-        if stat.S_ISLNK(mode):
-            state.update(os.fsencode(full.readlink()))
-        elif stat.S_ISREG(mode):
-            with full.open("rb") as file:
-                state.update(hashlib.file_digest(file, "sha256").digest())
-    if with_core:
-        state.update(core_wheel()[1])
-    return state.hexdigest()
+        digest = digest_of(folder, paths, text, with_core=with_core)
+    return Context(folder, text, paths, with_core, digest, source)
 
 
 def _add(tar: tarfile.TarFile, folder: Path, path: str) -> None:

@@ -89,5 +89,5 @@ def _walk(folder: str, prefix: str, ignore: Ignore) -> Iterator[str]:
         if entry.is_dir(follow_symlinks=False):
             if entry.name != "__pycache__" and (ignore.has_exceptions or not ignore(path)):
                 yield from _walk(entry.path, f"{path}/", ignore)
-        elif not ignore(path):
+        elif (entry.is_symlink() or entry.is_file()) and not ignore(path):  # a socket or a pipe cannot be sent
             yield path

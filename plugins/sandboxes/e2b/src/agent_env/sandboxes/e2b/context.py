@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
 import shutil
-import stat
 import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_env.errors import BuildFailed, SandboxUnsupported
+from agent_env.plugin.building.folder import digest_of, reading, requirements
+from agent_env.plugin.building.ignore import files
+from agent_env.plugin.building.withcore import names_core, names_foreign
 from agent_env.plugin.sandboxing.corewheel import core_wheel
 from agent_env.sandboxes.e2b import dockerfile as dockerfiles
 from agent_env.sandboxes.e2b.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-_REQUIREMENTS = re.compile(r"(.*/)?[^/]*requirements[^/]*\.(txt|in)|(.*/)?pyproject\.toml", re.IGNORECASE)
-_FORMAT = b"1"
+_LEFT_OUT = {".git", dockerfiles.FOLDER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,10 @@ class Context:
                 (added / "wheels" / name).write_bytes(data)
                 line = f"agentenv-core @ file://{dockerfiles.INSIDE}/wheels/{name}\n"
                 (added / "wheels" / "constraints.txt").write_text(line, encoding="utf-8")
-        for base, _, files in os.walk(added):
+        for base, _, names in os.walk(added):
             os.chmod(base, 0o755)  # noqa: PTH101, S103
-            for file in files:
-                os.chmod(os.path.join(base, file), 0o644)  # noqa: PTH101, PTH118
+            for name in names:
+                os.chmod(os.path.join(base, name), 0o644)  # noqa: PTH101, PTH118
         ignore = target / ".dockerignore"
         kept = ignore.read_text(encoding="utf-8", errors="replace") if ignore.is_file() else ""
         ignore.write_text(f"{kept}\n!{dockerfiles.FOLDER}\n!{dockerfiles.FOLDER}/**\n", encoding="utf-8")
@@ -95,30 +94,19 @@ def read(folder: Path, dockerfile: str, provider: str) -> Context:
         BuildFailed: a file of it cannot be read.
     """
     settings = read_settings(folder, provider)
-    try:
+    with reading(folder, dockerfile, provider=provider, product="template"):
         found = dockerfiles.parse((folder / dockerfile).read_text(encoding="utf-8"))
-        paths = tuple(_files(folder))
-        listed = [path for path in paths if _REQUIREMENTS.fullmatch(path)]
+        paths = tuple(path for path in files(folder) if _LEFT_OUT.isdisjoint(path.split("/")))
         own = "\n".join(line for one in found.instructions for line in one.lines)
-        texts = [own, *((folder / path).read_text(encoding="utf-8", errors="replace") for path in listed)]
-        core = not any(dockerfiles.names_foreign(one) for one in texts)
-        wheel = core and any(dockerfiles.names_core(one) for one in texts)
+        texts = [own, *requirements(folder, paths)]
+        core = not any(names_foreign(one) for one in texts)
+        wheel = core and any(names_core(one) for one in texts)
         _check(found, folder, provider)
         text = dockerfiles.for_template(found, core=core, wheel=core_wheel()[0] if wheel else None)
         script = dockerfiles.variables(found)
         if core:
             script += f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{dockerfiles.INSIDE}/core"\n'
-        digest = _digest(folder, f"{text}\0{script}", paths, core=core)
-    except FileNotFoundError as error:
-        if not (folder / dockerfile).exists():
-            raise SandboxUnsupported(
-                f"env {folder.name!r} has no {dockerfile}, from which the {provider} sandbox builds its template; "
-                'write one (FROM python:3.11-slim, WORKDIR /app, COPY . ., CMD ["python", "server.py"])',
-                provider=provider,
-            ) from error
-        raise _unreadable(folder, error, provider) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(folder, error, provider) from error
+        digest = digest_of(folder, paths, f"{text}\0{script}", with_core=core)
     command = settings.command or found.command
     return Context(folder, text, paths, script, core, wheel, digest, command, settings.port, found.workdir)
 
@@ -132,33 +120,3 @@ def _check(found: dockerfiles.Dockerfile, folder: Path, provider: str) -> None:
         )
     if found.stages == 0:
         raise BuildFailed(f"env {folder.name!r}: its Dockerfile has no FROM", provider=provider)
-
-
-def _unreadable(folder: Path, error: Exception, provider: str) -> BuildFailed:
-    return BuildFailed(f"env {folder.name!r}: its build context cannot be read: {error}", provider=provider)
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """Relative paths of files and links, sorted."""
-    for base, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if name not in {"__pycache__", ".git", dockerfiles.FOLDER})
-        for name in sorted(files):
-            path = os.path.join(base, name)  # noqa: PTH118
-            if stat.S_ISREG(os.lstat(path).st_mode) or os.path.islink(path):  # noqa: PTH114
-                yield os.path.relpath(path, folder)
-
-
-def _digest(folder: Path, text: str, paths: tuple[str, ...], *, core: bool) -> str:
-    state = hashlib.sha256(_FORMAT + text.encode())
-    for path in paths:
-        full = folder / path
-        mode = full.lstat().st_mode
-        state.update(f"\0{path}\0{mode & 0o111}\0".encode())
-        if stat.S_ISLNK(mode):
-            state.update(os.fsencode(full.readlink()))
-        else:
-            with full.open("rb") as file:
-                state.update(hashlib.file_digest(file, "sha256").digest())
-    if core:
-        state.update(core_wheel()[1])
-    return state.hexdigest()

@@ -19,8 +19,6 @@ INSIDE = "/opt/agentenv"
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)(?:\s+|$)(.*)", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?\s*([\"']?)([A-Za-z_]\w*)\1")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_CORE = re.compile(r"agentenv[-_.]core(?![-_.\w])", re.IGNORECASE)
-_FOREIGN = re.compile(r"agentenv[-_.]framework(?![-_.\w])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +196,6 @@ def _quoted(value: str) -> str:
         else:
             out += char
     return f'"{out}"'
-
-
-def names_core(text: str) -> bool:
-    """Whether a Dockerfile or a list of requirements asks for our core by name."""
-    return any(_CORE.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
-
-
-def names_foreign(text: str) -> bool:
-    """Whether it asks for the package that claims our import name: ours is then left out."""
-    return any(_FOREIGN.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
 
 
 def for_template(dockerfile: Dockerfile, *, core: bool, wheel: str | None) -> str:
