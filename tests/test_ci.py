@@ -23,10 +23,16 @@ mkdir -p "$1/bin"
 echo "build {name}" >> log
 """
 UV = """#!/bin/sh
-for last; do :; done
-name=${last%/tests}
-echo "test ${name##*/}" >> log
-[ ! -e "fails-${name##*/}" ]
+again=""
+for word; do
+  case "$word" in
+    */tests) name=${word%/tests} name=${name##*/} ;;
+    --last-failed) again=" again" ;;
+  esac
+done
+echo "test $name$again" >> log
+if [ -e "flaky-$name" ]; then rm "flaky-$name"; exit 1; fi
+[ ! -e "fails-$name" ]
 """
 NAMES = ("one", "two")
 EVERYTHING = ["build one", "test one", "build two", "test two"]
@@ -169,6 +175,14 @@ def test_one_that_fails_does_not_hide_the_others_and_runs_again(project: Project
     assert (status, done[-1]) == (0, "test one")
 
 
+def test_what_failed_beside_others_plays_once_more_by_itself(project: Project) -> None:
+    project.write("flaky-one", "")
+    assert project.trainers("one")[::2] == (0, ["build one", "test one", "test one again"])
+    assert project.trainers("--changed")[2] == EVERYTHING[2:], "it has passed"
+    project.write("fails-one", "")
+    assert project.trainers("one")[::2] == (1, ["test one", "test one again"])
+
+
 @pytest.mark.parametrize("changed", ["make_venv.sh", "constraints.txt"])
 def test_a_changed_recipe_builds_the_venv_again(project: Project, changed: str) -> None:
     project.trainers("one")
@@ -176,6 +190,15 @@ def test_a_changed_recipe_builds_the_venv_again(project: Project, changed: str) 
     file = project.folder / "plugins" / "trainers" / "one" / "tests" / changed
     file.write_text((file.read_text() if file.exists() else "") + "# changed\n")
     assert project.trainers("one")[2] == EVERYTHING[:2]
+
+
+def test_a_changed_venv_with_torch_is_built_again_where_it_is_used(project: Project) -> None:
+    script = project.write(".ci/torch-venv", "")
+    builder = project.folder / "plugins" / "trainers" / "one" / "tests" / "make_venv.sh"
+    builder.write_text(f"{builder.read_text()}# as torch-venv does\n")
+    project.trainers()
+    script.write_text("# changed\n")
+    assert project.trainers()[2] == ["test two", *EVERYTHING[:2]], "the cheaper one first"
 
 
 def test_a_name_that_nobody_has(project: Project) -> None:
