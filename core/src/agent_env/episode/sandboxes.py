@@ -97,7 +97,9 @@ class SandboxDeployer:
     def _foretell(self, request: EnvRequest, task: str, preparing: asyncio.Task[None]) -> None:
         """Say once for an env what every episode will be refused, as soon as the provider has started."""
 
-        def look(_: object = None) -> None:
+        def look(prepared: asyncio.Task[None] | None = None) -> None:
+            if prepared is not None and (prepared.cancelled() or prepared.exception() is not None):
+                return
             why = misfit(self._providers.make(request.provider), request)
             if why is not None and (request.env.name, why) not in self._foretold:
                 self._foretold.add((request.env.name, why))

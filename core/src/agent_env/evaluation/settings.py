@@ -125,7 +125,7 @@ class EvalSettings:
             and before.tasks < self.tasks
             and digest_of_first(before.tasks) == before.tasks_digest
         )
-        free = _FREE | (_TASKS if more else frozenset())
+        free = _FREE | _TASKS if more else _FREE
         changed = {
             key: pair
             for key, pair in before.differences(self).items()
