@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[2]
+GRIDSIM = str(Path(__file__).resolve().parents[2] / "examples" / "gridsim")
 AGENTENV = str(Path(sys.executable).parent / "agentenv")
 # Every one of these waits longer for an answer than this for the end.
 PATIENCE_S = 20
@@ -36,20 +36,48 @@ def silent() -> Iterator[socket.socket]:
         yield listener
 
 
-@pytest.mark.parametrize("name", VARIABLES)
-def test_a_signal_ends_a_server_whose_sandbox_service_is_silent(name: str, silent: socket.socket) -> None:
+def ended(command: list[str], name: str, silent: socket.socket) -> tuple[int, str]:
+    """Exit status and output of a command that got SIGTERM while it waited for the service."""
     address = "{}:{}".format(*silent.getsockname())
     environment = {**os.environ, **{key: value.format(address) for key, value in VARIABLES[name].items()}}
-    command = [AGENTENV, "serve", str(ROOT / "examples" / "gridsim"), "--port", "0", "--sandbox", name]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
+    words = [AGENTENV, *command, "--sandbox", name]
+    with subprocess.Popen(
+        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
         connection, _ = silent.accept()
         with connection:
-            server.send_signal(signal.SIGTERM)
+            running.send_signal(signal.SIGTERM)
             try:
-                _, said = server.communicate(timeout=PATIENCE_S)
+                said, _ = running.communicate(timeout=PATIENCE_S)
             finally:
-                server.kill()
-    assert server.returncode == 0, said
-    assert "stopped before it had started" in said
+                running.kill()
     assert "Traceback" not in said
+    return running.returncode, said
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_a_signal_ends_a_server_whose_sandbox_service_is_silent(name: str, silent: socket.socket) -> None:
+    status, said = ended(["serve", GRIDSIM, "--port", "0"], name, silent)
+    assert status == 0, said
+    assert "stopped before it had started" in said
     assert "listening" not in said
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["rehearse", GRIDSIM], "interrupted before anything was played"),
+        (
+            ["eval", GRIDSIM, "--base-url", "http://127.0.0.1:9/v1", "--model", "m"],
+            "the same command continues the run",
+        ),
+    ],
+    ids=["rehearse", "eval"],
+)
+def test_a_signal_ends_what_would_play(
+    command: list[str], words: str, silent: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, said = ended(command, "e2b", silent)
+    assert status == 128 + signal.SIGTERM, said
+    assert words in said

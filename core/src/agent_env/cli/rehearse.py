@@ -127,6 +127,9 @@ def command(
                 stopped = error
                 seconds = time.perf_counter() - began
                 done = Rehearsal(trainer, name, split or "", table.played(), seconds)
+        if stopped is not None and not done.groups:
+            click.echo("interrupted before anything was played")
+            raise stopped
         if stopped is not None:
             click.echo("interrupted; what was played until then:")
         print_summary(done)
