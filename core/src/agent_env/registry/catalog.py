@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_env.registry.clash import clash_message
 from agent_env.registry.collect import Claim, Fault, collect
 from agent_env.registry.kinds import KINDS, SPECS, Kind
-from agent_env.registry.messages import clash_message
 from agent_env.registry.rows import PluginRow
 from agent_env.registry.text import one_line
 

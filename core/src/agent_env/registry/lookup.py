@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from agent_env.errors import NameClash, PluginLoadError, UnknownName
 from agent_env.registry.catalog import Catalog, build_catalog
+from agent_env.registry.clash import clash_message
 from agent_env.registry.imports import import_object
 from agent_env.registry.kinds import SPECS
-from agent_env.registry.messages import clash_message, unknown_message
+from agent_env.registry.messages import unknown_message
 from agent_env.registry.sources import given, installed
 from agent_env.registry.switches import ALLOW, DISABLE, Switches, comma_list
 

@@ -25,6 +25,7 @@ from agent_env.sandboxes.daytona import failures, plan
 from agent_env.sandboxes.daytona.client import backoff, minutes
 from agent_env.sandboxes.daytona.options import DaytonaOptions
 from agent_env.sandboxes.daytona.provider import DaytonaProvider
+from agent_env.sandboxes.daytona.size import size_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +56,7 @@ def test_memory_is_kept_exactly_or_refused(megabytes: int) -> None:
     asked = spec(resources=Resources(memory_mb=megabytes))
     if megabytes % 1024 == 0:
         plan.refuse(asked)
-        assert plan.size(asked, DaytonaOptions()).memory == megabytes // 1024
+        assert size_of(asked, DaytonaOptions()).memory == megabytes // 1024
     else:
         with pytest.raises(SandboxUnsupported, match="whole GiB"):
             plan.refuse(asked)
@@ -81,8 +82,8 @@ def test_what_cannot_be_kept_is_refused(asked: SandboxSpec, words: str) -> None:
 
 def test_sizes_of_the_options_count_where_nothing_is_asked_for() -> None:
     options = DaytonaOptions(cpu=2, memory_mb=4096)
-    assert plan.size(None, options).suffix == "-c2-m4"
-    assert plan.size(spec(resources=Resources(cpu=1.0)), options).suffix == "-c1-m4"
+    assert size_of(None, options).suffix == "-c2-m4"
+    assert size_of(spec(resources=Resources(cpu=1.0)), options).suffix == "-c1-m4"
 
 
 @pytest.mark.parametrize(

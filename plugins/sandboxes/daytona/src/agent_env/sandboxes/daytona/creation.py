@@ -21,6 +21,7 @@ from agent_env.plugin.sandboxing import lease
 from agent_env.plugin.sandboxing.patience import Patience
 from agent_env.sandboxes.daytona import ending, failures, labels, plan, readiness
 from agent_env.sandboxes.daytona.sdk import NAME
+from agent_env.sandboxes.daytona.size import size_of
 
 if TYPE_CHECKING:
     import httpx
@@ -81,7 +82,7 @@ class Creator:
             SandboxError: the subclass says what happened.
         """
         plan.refuse(spec)
-        size = plan.size(spec, self._options)
+        size = size_of(spec, self._options)
         patience = Patience(self._pace, spec.label, deadline)
         rebuilt = False
         while True:

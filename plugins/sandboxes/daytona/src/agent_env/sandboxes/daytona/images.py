@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_env.plugin.sandbox import Image
     from agent_env.sandboxes.daytona.client import Api
     from agent_env.sandboxes.daytona.options import DaytonaOptions
-    from agent_env.sandboxes.daytona.plan import Size
+    from agent_env.sandboxes.daytona.size import Size
 
     Progress = Callable[[str], None]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_env.errors import SandboxUnsupported
@@ -11,6 +10,7 @@ from agent_env.plugin.sandbox import TemplateRef
 from agent_env.sandboxes.daytona import labels
 from agent_env.sandboxes.daytona.client import minutes
 from agent_env.sandboxes.daytona.sdk import NAME
+from agent_env.sandboxes.daytona.size import GIB, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,28 +22,6 @@ if TYPE_CHECKING:
 
 LIMITS = frozenset({"cpu", "memory_mb", "disk_mb"})
 _RANK: Mapping[Isolation, int] = {"none": 0, "shared": 1, "namespace": 2, "container": 3, "vm": 4}
-_GIB = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Resources as Daytona counts them: whole CPUs and GiB; `None` = the account's default."""
-
-    cpu: int | None = None
-    memory: int | None = None
-    disk: int | None = None
-
-    @property
-    def suffix(self) -> str:
-        """For a snapshot's name, because a snapshot has its size."""
-        parts = [("c", self.cpu), ("m", self.memory), ("d", self.disk)]
-        return "".join(f"-{letter}{number}" for letter, number in parts if number is not None)
-
-    def resources(self, sdk: Any) -> Any:
-        """The SDK's form; `None` when nothing is asked for."""
-        if self == Size():
-            return None
-        return sdk.Resources(cpu=self.cpu, memory=self.memory, disk=self.disk)
 
 
 def refuse(spec: SandboxSpec) -> None:
@@ -72,20 +50,11 @@ def refuse(spec: SandboxSpec) -> None:
 
 
 def _whole(megabytes: int) -> bool:
-    return megabytes >= _GIB and megabytes % _GIB == 0
+    return megabytes >= GIB and megabytes % GIB == 0
 
 
 def _next(megabytes: int) -> int:
-    return max(1, math.ceil(megabytes / _GIB)) * _GIB
-
-
-def size(spec: SandboxSpec | None, options: DaytonaOptions) -> Size:
-    """The size of a sandbox."""
-    asked = spec.resources if spec is not None else None
-    memory = asked.memory_mb if asked is not None and asked.memory_mb is not None else options.memory_mb
-    disk = asked.disk_mb if asked is not None and asked.disk_mb is not None else options.disk_mb
-    cpu = int(asked.cpu) if asked is not None and asked.cpu is not None else options.cpu
-    return Size(cpu, memory // _GIB if memory is not None else None, disk // _GIB if disk is not None else None)
+    return max(1, math.ceil(megabytes / GIB)) * GIB
 
 
 def about(spec: SandboxSpec, ready: Ready, options: DaytonaOptions) -> About:
@@ -144,4 +113,6 @@ def params(
     }
     if ready.snapshot is not None:
         return sdk.CreateSandboxFromSnapshotParams(snapshot=ready.snapshot, **common)
-    return sdk.CreateSandboxFromImageParams(image=ready.image, resources=size(spec, options).resources(sdk), **common)
+    return sdk.CreateSandboxFromImageParams(
+        image=ready.image, resources=size_of(spec, options).resources(sdk), **common
+    )

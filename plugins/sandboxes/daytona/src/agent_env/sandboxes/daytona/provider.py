@@ -27,6 +27,7 @@ from agent_env.sandboxes.daytona.keeper import Keeper
 from agent_env.sandboxes.daytona.options import DaytonaOptions
 from agent_env.sandboxes.daytona.sandbox import DaytonaSandbox
 from agent_env.sandboxes.daytona.sdk import NAME
+from agent_env.sandboxes.daytona.size import size_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -132,7 +133,7 @@ class DaytonaProvider(SandboxProvider):
 
     async def prepare(self, image: Image, *, progress: Callable[[str], None] | None = None) -> None:
         await self._open()
-        await self._images.get(image, plan.size(None, self.options), progress)
+        await self._images.get(image, size_of(None, self.options), progress)
 
     async def create(self, spec: SandboxSpec, *, timeout: float = 300.0) -> DaytonaSandbox:
         return await self._creates.run(self._create(spec, timeout), spec.label, timeout)
