@@ -28,11 +28,18 @@ for word; do
   case "$word" in
     */tests) name=${word%/tests} name=${name##*/} ;;
     --last-failed) again=" again" ;;
+    cache_dir=*) cache=${word#cache_dir=}/v/cache ;;
   esac
 done
 echo "test $name$again" >> log
-if [ -e "flaky-$name" ]; then rm "flaky-$name"; exit 1; fi
-[ ! -e "fails-$name" ]
+[ -z "$again" ] || [ -e "$cache/lastfailed" ] || exit 5
+status=0 failed=tests/test_it.py::test_it
+if [ -e "flaky-$name" ]; then status=1; rm "flaky-$name"; fi
+if [ -e "unread-$name" ]; then status=1 failed=tests/test_it.py; rm "unread-$name"; fi
+if [ -e "fails-$name" ]; then status=1; fi
+if [ $status = 1 ]; then mkdir -p "$cache"; printf '{"%s": true}' $failed > "$cache/lastfailed"; fi
+if [ -e "killed-$name" ]; then status=137; rm "killed-$name"; fi
+exit $status
 """
 NAMES = ("one", "two")
 EVERYTHING = ["build one", "test one", "build two", "test two"]
@@ -183,6 +190,16 @@ def test_what_failed_beside_others_plays_once_more_by_itself(project: Project) -
     assert project.trainers("one")[::2] == (1, ["test one", "test one again"])
 
 
+@pytest.mark.parametrize("trouble", ["unread", "killed"])
+def test_tests_that_never_ran_have_not_passed(project: Project, trouble: str) -> None:
+    project.write("fails-one", "")
+    project.trainers("one")
+    (project.folder / "fails-one").unlink()
+    project.write(f"{trouble}-one", "")
+    assert project.trainers("one")[::2] == (1, ["test one"])
+    assert project.trainers("--changed")[2] == ["test one", *EVERYTHING[2:]], "all of them once more"
+
+
 @pytest.mark.parametrize("changed", ["make_venv.sh", "constraints.txt"])
 def test_a_changed_recipe_builds_the_venv_again(project: Project, changed: str) -> None:
     project.trainers("one")
@@ -196,8 +213,11 @@ def test_a_changed_venv_with_torch_is_built_again_where_it_is_used(project: Proj
     script = project.write(".ci/torch-venv", "")
     builder = project.folder / "plugins" / "trainers" / "one" / "tests" / "make_venv.sh"
     builder.write_text(f"{builder.read_text()}# as torch-venv does\n")
+    before = project.commit()
     project.trainers()
     script.write_text("# changed\n")
+    assert project.trainers("--changed", AGENTENV_CI_BASE=before)[2] == EVERYTHING[:2]
+    script.write_text("# changed once more\n")
     assert project.trainers()[2] == ["test two", *EVERYTHING[:2]], "the cheaper one first"
 
 
