@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from agent_env.episode import Engine, providers
+from agent_env.episode.chain import ChainProvider
 from agent_env.errors import (
     BuildFailed,
     EpisodeFailed,
@@ -283,6 +284,45 @@ def test_each_build_that_fails_is_said_once(
     assert len(raised) == int(waits)
 
 
+def test_a_build_that_fails_is_said_while_another_one_takes_long(
+    two_envs: Build, registry: Registry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def prepare(self: Cloud, image: BuildContext, **_: Any) -> None:
+        if image.path.name == "other":
+            raise BuildFailed("the Dockerfile is broken")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Cloud, "prepare", prepare)
+
+    async def play() -> None:
+        async with asyncio.timeout(30), Engine(two_envs.load(), registry=registry, sandbox="cloud") as engine:
+            with pytest.raises(BuildFailed, match="Dockerfile is broken"):
+                await engine.prepared()
+
+    asyncio.run(play())
+    assert caplog.messages == []
+
+
+def test_who_waits_for_images_when_the_engine_closes_is_told_so(
+    two_envs: Build, registry: Registry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def prepare(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Cloud, "prepare", prepare)
+
+    async def play() -> None:
+        async with asyncio.timeout(30), Engine(two_envs.load(), registry=registry, sandbox="cloud") as engine:
+            waiting = asyncio.create_task(engine.prepared())
+            await asyncio.sleep(0)
+            await engine.close()
+            with pytest.raises(SandboxError, match="the engine is closed"):
+                await waiting
+
+    asyncio.run(play())
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
     ("can", "sandbox", "words"),
     [
@@ -320,6 +360,27 @@ def test_what_every_episode_will_be_refused_is_said_at_the_start(
     if words is not None:
         assert words in said[0]
         assert said[0].endswith("every episode of task 'two', and of those that ask for the same, will fail")
+
+
+class Limitless(Cloud):
+    """Keeps no limit."""
+
+    name = "limitless"
+    capabilities = Capabilities(isolation="vm")
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_of_a_chain_it_is_said_when_the_first_one_refuses(
+    two_envs: Build, registry: Registry, refuses: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    chain = ChainProvider([Limitless(), Cloud()] if refuses else [Cloud(), Limitless()])
+
+    async def play() -> None:
+        async with Engine(two_envs.load(), registry=registry, sandbox=chain) as engine:
+            await engine.prepared()
+
+    asyncio.run(play())
+    assert ["'limitless' cannot keep a limit of memory_mb" in text for text in caplog.messages] == [True] * refuses
 
 
 def test_it_is_said_of_a_provider_that_a_step_names(

@@ -18,8 +18,8 @@ def misfit(provider: SandboxProvider, request: EnvRequest) -> str | None:
     A provider may still refuse more than its `Capabilities` tell, such as a size that its service does not sell.
     """
     if isinstance(provider, ChainProvider):
-        found = [misfit(one, request) for one in provider.usable]
-        return None if None in found else "; ".join(text for text in found if text)
+        # The next one takes over from one that is out of quota or out of reach, not from one that refuses.
+        return misfit(provider.usable[0], request)
     can = provider.capabilities
     asked = {name for name, value in asdict(request.resources).items() if value is not None}
     if lacking := sorted(asked - can.limits):

@@ -16,7 +16,7 @@ from agent_env.episode.providers import Providers
 from agent_env.episode.requests import LOCAL, env_request
 from agent_env.episode.sandboxed_env import SandboxedEnv
 from agent_env.episode.warm import LIFE_S, WarmPool
-from agent_env.errors import Problem, QuotaExceeded, SandboxUnsupported
+from agent_env.errors import Problem, QuotaExceeded, SandboxError, SandboxUnsupported
 from agent_env.plugin.sandbox import ISOLATIONS, HostImage, SandboxSpec
 
 if TYPE_CHECKING:
@@ -122,18 +122,22 @@ class SandboxDeployer:
             )
 
     async def prepared(self) -> None:
-        """Wait for the images."""
+        """Wait for the images; the first that fails ends the wait."""
+        tasks = list(self._prepares.values())
         self._awaited += 1
         try:
-            shields = [asyncio.shield(task) for task in self._prepares.values()]
-            results = await asyncio.gather(*shields, return_exceptions=True)
+            if tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             self._awaited -= 1
-        errors = [result for result in results if result is not None]
+        ended = [task for task in tasks if task.done()]
+        errors = [error for task in ended if not task.cancelled() and (error := task.exception()) is not None]
         for error in errors[1:]:
             log.warning("%s", error)
         if errors:
             raise errors[0]
+        if any(task.cancelled() for task in ended):
+            raise SandboxError("the engine is closed")
 
     async def deploy_env(self, request: EnvRequest) -> SandboxedEnv:
         """A ready env of the pool, or a fresh sandbox whose server answers and a client for it."""
