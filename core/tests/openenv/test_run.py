@@ -175,6 +175,22 @@ def test_a_second_signal_does_not_wait_for_a_service_that_does_not_answer(world:
     assert "Traceback" not in err
 
 
+def test_two_signals_at_once_end_it_without_a_traceback(world: Any, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(SLOW_TO_END).replace("asyncio.sleep(600)", "super().close()"))
+    command = [sys.executable, str(program), str(world.engine.bundle.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert out == "closing\ngiven up\nended\n"
+    assert process.returncode == 0
+    assert "episodes: 0 scored" in err
+    assert "Traceback" not in err
+
+
 @pytest.mark.parametrize("way", ["running_server", "serve"])
 def test_cancelling_a_start_that_takes_long_leaves_nothing(way: str, world: Any, monkeypatch: Any, until: Any) -> None:
     seen: list[str] = []

@@ -82,6 +82,9 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.hub.begin_stop()
         await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn leaves that out then, and the task that waits for it would end with a traceback in the log.
+            await self.lifespan.shutdown()
 
 
 def run(
