@@ -6,7 +6,9 @@ import fcntl
 import os
 import shutil
 import signal
+import socket
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and every process they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,6 +52,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             return (yield)
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+@pytest.fixture
+def new_port() -> Generator[Callable[[], int]]:
+    """A port of 127.0.0.1 that is this test's own until it ends, for a server that has to be told one beforehand.
+
+    It is bound and nobody listens: no other process is given it, a connection is refused, and a server that sets
+    ``SO_REUSEADDR``, as all do here, can take it, end, and take it again.
+    """
+    with ExitStack() as stack:
+
+        def hold() -> int:
+            holder = stack.enter_context(socket.socket())
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(("127.0.0.1", 0))
+            port: int = holder.getsockname()[1]
+            return port
+
+        yield hold
 
 
 def _short(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from agent_env.errors import EnvRequestError
 from agent_env.plugin.sandbox import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
     from pathlib import Path
 
     from agent_env.plugin.tools import ToolResult
@@ -68,13 +68,6 @@ def wait_for_port(port: int) -> None:
         except ConnectionRefusedError:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
 
 
 async def graded(client: EnvClient) -> Any:
@@ -207,10 +200,12 @@ def test_a_day_that_is_none_is_refused_when_it_is_loaded(
 
 
 def test_the_verifier_reads_the_env_over_tcp(
-    bundle_path: Path, tmp_path: Path, row: dict[str, Any], verifier: Any, free_port: int
+    bundle_path: Path, tmp_path: Path, row: dict[str, Any], verifier: Any, new_port: Callable[[], int]
 ) -> None:
+    port = new_port()
+
     async def scene() -> None:
-        url = f"http://127.0.0.1:{free_port}"
+        url = f"http://127.0.0.1:{port}"
         client = EnvClient(Endpoint(url), name="gridsim")
         await client.open()
         try:
@@ -223,6 +218,6 @@ def test_the_verifier_reads_the_env_over_tcp(
         finally:
             await client.close()
 
-    with server_process(bundle_path, tmp_path, MCP_HOST="127.0.0.1", MCP_PORT=str(free_port)):
-        wait_for_port(free_port)
+    with server_process(bundle_path, tmp_path, MCP_HOST="127.0.0.1", MCP_PORT=str(port)):
+        wait_for_port(port)
         asyncio.run(scene())

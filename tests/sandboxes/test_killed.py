@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -32,14 +31,14 @@ EPISODES = 64 if os.environ.get("AGENTENV_TEST_ALL") == "true" else 8
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[Place], tuple[subprocess.Popen[bytes], str]]]:
+def serve(
+    tmp_path: Path, new_port: Callable[[], int]
+) -> Iterator[Callable[[Place], tuple[subprocess.Popen[bytes], str]]]:
     """Serves GridSim on a place in a process of its own."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(place: Place) -> tuple[subprocess.Popen[bytes], str]:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = new_port()
         program = str(Path(sys.executable).parent / "agentenv")
         command = [program, "serve", GRIDSIM, "--port", str(port), "--max-concurrent-envs", str(EPISODES)]
         with (tmp_path / f"log{len(started)}").open("wb") as log:

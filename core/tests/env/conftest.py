@@ -34,7 +34,7 @@ Spawn = Callable[..., Server]
 
 
 @pytest.fixture
-def spawn(tmp_path: Path) -> Iterator[Spawn]:
+def spawn(tmp_path: Path, new_port: Callable[[], int]) -> Iterator[Spawn]:
     """Starts ``servers/<name>.py`` on a unix socket, or with ``tcp=True`` on a port, and ends it with the test."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -43,7 +43,7 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
         log_file = tmp_path / f"{number}.log"
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
         uds = str(tmp_path / f"{number}.sock")
-        port = _free_port()
+        port = new_port()
         if tcp:
             environment |= {"MCP_HOST": "127.0.0.1", "MCP_PORT": str(port)}
             endpoint = Endpoint(f"http://127.0.0.1:{port}")
@@ -63,13 +63,6 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
     for process in started:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def _wait(process: subprocess.Popen[bytes], address: str | tuple[str, int], log_file: Path) -> None:

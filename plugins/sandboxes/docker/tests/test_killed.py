@@ -28,12 +28,12 @@ MANY = os.environ.get("AGENTENV_TEST_ALL") == "true"
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], str]]]:
+def serve(tmp_path: Path, new_port: Callable[[], int]) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], str]]]:
     """Serves GridSim on Docker in a process of its own."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*options: str, envs: int) -> tuple[subprocess.Popen[bytes], str]:
-        port = free_port()
+        port = new_port()
         command = [AGENTENV, "serve", str(GRIDSIM), "--port", str(port), "--sandbox", "docker"]
         with (tmp_path / f"log{len(started)}").open("wb") as log:
             process = subprocess.Popen(
@@ -47,14 +47,6 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait(120)
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def answers(url: str) -> None:

@@ -7,7 +7,6 @@ import copy
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -69,12 +68,6 @@ def room(bundle: Path) -> Path:
     (env / "server.py").write_text(SERVER)
     (env / "agentenv.toml").write_text('[process]\ncommand = ["python", "server.py"]\nprefork = true\n')
     return bundle
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def left_of(*markers: Path) -> list[int]:
@@ -148,9 +141,9 @@ def chats(model: StandInModel) -> int:
     return sum(session.chats for session in model.sessions.values())
 
 
-def test_an_episode_in_real_processes(room: Path, state: Path, rows: Any) -> None:
+def test_an_episode_in_real_processes(room: Path, state: Path, rows: Any, new_port: Callable[[], int]) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         async with serving(room, port), StandInModel(policy(call("look"), say("xyzzy"))) as model:
             row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60))["eval"][0]
             results = await asyncio.gather(*(run(model, row) for _ in range(4)))
@@ -161,9 +154,9 @@ def test_an_episode_in_real_processes(room: Path, state: Path, rows: Any) -> Non
     asyncio.run(main())
 
 
-def test_a_killed_env_is_a_failure_of_the_env(room: Path, state: Path, rows: Any) -> None:
+def test_a_killed_env_is_a_failure_of_the_env(room: Path, state: Path, rows: Any, new_port: Callable[[], int]) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         async with serving(room, port), StandInModel(policy(call("die"), say("xyzzy"))) as model:
             row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60))["eval"][0]
             result = await run(model, row)
@@ -174,9 +167,9 @@ def test_a_killed_env_is_a_failure_of_the_env(room: Path, state: Path, rows: Any
     asyncio.run(main())
 
 
-def test_a_hung_tool_is_a_tool_timeout(room: Path, state: Path, rows: Any) -> None:
+def test_a_hung_tool_is_a_tool_timeout(room: Path, state: Path, rows: Any, new_port: Callable[[], int]) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         async with serving(room, port), StandInModel(policy(call("hang", seconds=120), say("xyzzy"))) as model:
             row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60, tool_timeout=0.5))["eval"][0]
             result = await run(model, row)
@@ -186,9 +179,11 @@ def test_a_hung_tool_is_a_tool_timeout(room: Path, state: Path, rows: Any) -> No
     asyncio.run(main())
 
 
-def test_a_server_killed_before_the_first_chat_and_restarted_is_not_noticed(room: Path, state: Path, rows: Any) -> None:
+def test_a_server_killed_before_the_first_chat_and_restarted_is_not_noticed(
+    room: Path, state: Path, rows: Any, new_port: Callable[[], int]
+) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         async with StandInModel(policy(call("look"), say("xyzzy"))) as model:
             async with serving(room, port) as server:
                 row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60))["eval"][0]
@@ -209,9 +204,11 @@ def test_a_server_killed_before_the_first_chat_and_restarted_is_not_noticed(room
     asyncio.run(main())
 
 
-def test_a_server_killed_after_the_first_chat_is_a_flagged_failure(room: Path, state: Path, rows: Any) -> None:
+def test_a_server_killed_after_the_first_chat_is_a_flagged_failure(
+    room: Path, state: Path, rows: Any, new_port: Callable[[], int]
+) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         async with StandInModel(policy(call("look")), faults={1: Fault.slow(2)}) as model:
             async with serving(room, port) as server:
                 row = (await rows(f"http://127.0.0.1:{port}", reset_timeout=60))["eval"][0]

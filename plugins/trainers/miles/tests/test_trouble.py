@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import copy
 import json
-import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,12 +32,6 @@ async def run(model: StandInModel, row: dict[str, Any], **own: Any) -> dict[str,
     return await agent.run(
         base_url=model.open_session(), prompt=row["messages"], request_kwargs={"temperature": 1.0}, metadata=metadata
     )
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -66,9 +60,9 @@ def test_a_full_server_is_a_failure_when_the_clock_runs_out(serve: Any, rows: An
     asyncio.run(main())
 
 
-def test_a_server_that_comes_up_in_time_is_waited_for(serve: Any, rows: Any) -> None:
+def test_a_server_that_comes_up_in_time_is_waited_for(serve: Any, rows: Any, new_port: Callable[[], int]) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         async with StandInModel(always(WORD)) as model:
             async with serve(port=port) as served:
                 row = (await rows(served.url))["eval"][0]
@@ -82,9 +76,11 @@ def test_a_server_that_comes_up_in_time_is_waited_for(serve: Any, rows: Any) -> 
     asyncio.run(main())
 
 
-def test_a_server_that_restarts_during_the_reset_is_waited_for(serve: Any, rows: Any) -> None:
+def test_a_server_that_restarts_during_the_reset_is_waited_for(
+    serve: Any, rows: Any, new_port: Callable[[], int]
+) -> None:
     async def main() -> None:
-        port = free_port()
+        port = new_port()
         deploys = 0
 
         async def deploy() -> None:
@@ -105,14 +101,23 @@ def test_a_server_that_restarts_during_the_reset_is_waited_for(serve: Any, rows:
     asyncio.run(main())
 
 
-def test_a_server_that_restarts_after_the_first_chat_is_a_failure(serve: Any, rows: Any) -> None:
+def test_a_server_that_restarts_after_the_first_chat_is_a_failure(
+    serve: Any, rows: Any, new_port: Callable[[], int]
+) -> None:
     async def main() -> None:
-        port = free_port()
-        async with StandInModel(always(call("look")), faults={1: Fault.slow(1.5)}) as model:
+        port = new_port()
+        restarts = threading.Event()
+
+        def policy(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+            assert not any(message["role"] == "tool" for message in messages) or restarts.wait(15)
+            return call("look")
+
+        async with StandInModel(policy) as model:
             async with serve(port=port, shutdown_deadline=1) as served:
                 row = (await rows(served.url))["eval"][0]
                 rollout = asyncio.create_task(run(model, row))
                 await until(lambda: any(session.chats == 2 for session in model.sessions.values()))
+            restarts.set()
             async with serve(port=port):
                 result = await rollout
             assert result["agentenv_failure"].startswith("server: ")
@@ -157,11 +162,11 @@ def test_abort_ends_rollouts_with_flagged_results(serve: Any, rows: Any) -> None
     asyncio.run(main())
 
 
-def test_abort_also_ends_rollouts_that_wait_for_an_episode(serve: Any, rows: Any) -> None:
+def test_abort_also_ends_rollouts_that_wait_for_an_episode(serve: Any, rows: Any, new_port: Callable[[], int]) -> None:
     async def main() -> None:
         async with serve() as served, StandInModel(always(WORD)) as model:
             row = (await rows(served.url))["eval"][0]
-            row["metadata"]["agentenv"]["url"] = f"http://127.0.0.1:{free_port()}"
+            row["metadata"]["agentenv"]["url"] = f"http://127.0.0.1:{new_port()}"
             rollout = asyncio.create_task(run(model, row))
             await asyncio.sleep(0.1)
             await agent.abort(object())

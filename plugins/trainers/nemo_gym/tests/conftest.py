@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def run_real(
 
 
 @pytest.fixture
-def run_gym(venv: Path, tmp_path: Path) -> Generator[Callable[..., Awaitable[str]]]:
+def run_gym(venv: Path, tmp_path: Path, new_port: Callable[[], int]) -> Generator[Callable[..., Awaitable[str]]]:
     """Run a command of NeMo Gym in ``tmp_path``; gives what it said.
 
     Each of its servers gets the Python of ``venv`` instead of an environment made for it.
@@ -80,7 +79,7 @@ def run_gym(venv: Path, tmp_path: Path) -> Generator[Callable[..., Awaitable[str
         settled = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
         environment = {**os.environ, **own, **settled}
         environment.pop("PYTHONPATH", None)
-        head = ("+head_server.host=127.0.0.1", f"+head_server.port={free_port()}")
+        head = ("+head_server.host=127.0.0.1", f"+head_server.port={new_port()}")
         log = tmp_path / "gym.log"
         with log.open("wb") as output:
             child = await asyncio.create_subprocess_exec(
@@ -104,10 +103,3 @@ def run_gym(venv: Path, tmp_path: Path) -> Generator[Callable[..., Awaitable[str
 
     yield run
     shutil.rmtree(ray, ignore_errors=True)
-
-
-def free_port() -> int:
-    """A port that nobody listened on just now."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
