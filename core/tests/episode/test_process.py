@@ -107,9 +107,13 @@ def test_kill_9_of_an_env_between_calls(graded: Any, serve: Serve, prefork: bool
 def _host_pid(inner: int, processes: Callable[[], set[int]]) -> int:
     """The process among our descendants that calls itself ``inner`` in its own namespace."""
     for pid in processes():
-        status = Path(f"/proc/{pid}/status").read_text()
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # another one, which has ended since it was listed
+            continue
         line = next(line for line in status.splitlines() if line.startswith("NSpid:"))
-        if int(line.split()[-1]) == inner and "bwrap" not in Path(f"/proc/{pid}/cmdline").read_text():
+        if int(line.split()[-1]) == inner and "bwrap" not in command:
             return pid
     raise AssertionError(f"no process {inner}")
 

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -313,17 +312,18 @@ def test_a_server_that_cannot_be_reached_any_more_is_a_failure_once_its_time_is_
 
     def leaves(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
         stopping.set()
-        time.sleep(0.5)
+        assert stopped.wait(30)
         return find(messages, tools)
 
     endpoint = chat(leaves)
-    stopping = threading.Event()
+    stopping, stopped = threading.Event(), threading.Event()
 
     async def main() -> None:
         async with asyncio.timeout(60):
             async with serve_in_process(bundle) as served:
                 playing = asyncio.create_task(play(served.url, endpoint, limit=1, reset_timeout=1.5, retries=3))
                 await asyncio.to_thread(stopping.wait)
+            stopped.set()
             ended.append(await playing)
 
     asyncio.run(main())
