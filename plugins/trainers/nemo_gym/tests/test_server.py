@@ -91,7 +91,7 @@ def play_small(tmp_path: Path) -> Callable[..., None]:
     def run(body: Callable[[Callable[[], Agent], Any], Awaitable[None]], *options: str) -> None:
         async def main() -> None:
             async with serve_in_process(small_bundle(tmp_path / "small")) as served:
-                rows = await rows_of(served.url, tmp_path / "rows", tool_timeout=5, reset_timeout=5)
+                rows = await rows_of(served.url, tmp_path / "rows", tool_timeout=10, reset_timeout=10)
                 async with resources(served.url, *options) as url, httpx.AsyncClient(base_url=url, timeout=30) as http:
                     await body(lambda: Agent(http, json.loads(json.dumps(rows[0]))), served)
                 await served.quiet()
@@ -287,7 +287,7 @@ def test_an_abandoned_episode_is_given_back(play_small: Callable[..., None]) -> 
 def test_an_episode_that_is_over_makes_room_before_it_is_verified(tool: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with serve_in_process(small_bundle(tmp_path / "small"), max_concurrent_envs=1) as served:
-            rows = await rows_of(served.url, tmp_path / "rows", tool_timeout=5, reset_timeout=4)
+            rows = await rows_of(served.url, tmp_path / "rows", tool_timeout=5, reset_timeout=20)
             async with resources(served.url) as url, httpx.AsyncClient(base_url=url, timeout=30) as http:
                 first, second = Agent(http, rows[0]), Agent(http, rows[0])
                 await first.seed()

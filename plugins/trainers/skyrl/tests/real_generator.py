@@ -128,7 +128,7 @@ class Run:
 
     async def left(self) -> int:
         """Episodes that are still open a little later."""
-        for _ in range(100):
+        for _ in range(600):
             if not self.app.state.engine.open_episodes:
                 break
             await asyncio.sleep(0.05)
@@ -188,12 +188,9 @@ async def main() -> None:
     greedy, optimal, clumsy = (load_policy(BUNDLE, name) for name in ("greedy", "optimal", "clumsy"))
     report: dict[str, Any] = {}
 
-    dead = 0
-
     def dying(most: int) -> Any:
         """Greedy, but the first ``most`` rollouts kill their env with their second reply."""
-        nonlocal dead
-        dead = 0
+        dead = 0  # each run's own: rollouts of a run that was given up may go on beside the next one
 
         def policy(messages: Any, tools: Any) -> Any:
             nonlocal dead

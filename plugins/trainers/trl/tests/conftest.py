@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,17 +49,22 @@ def run_real(venv: Path) -> Callable[..., str]:
 def serving(bundle: Path, *, limit: int) -> Generator[str]:
     """A bundle, served by the command line with ``limit`` episodes at most; gives its address."""
     command = [str(Path(sys.executable).parent / "agentenv"), "serve", str(bundle)]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--max-concurrent-envs", str(limit)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    ) as server:
+    with (
+        subprocess.Popen(
+            [*command, "--port", "0", "--max-concurrent-envs", str(limit)],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        ) as server,
+        ThreadPoolExecutor(1) as reader,
+    ):
         assert server.stderr is not None
         try:
-            yield _address(server.stderr)
+            url = _address(server.stderr)
+            # A server that fails episodes says so: were nobody to read it, it would stand still once the pipe is full.
+            reader.submit(server.stderr.read)
+            yield url
         finally:
             server.terminate()
-            server.stderr.read()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,9 @@ def main(folder: Path) -> None:
         some, every = seen
         some |= {"reward": curve.logs[0]["reward"], "failed": curve.logs[0]["agentenv/failed"]}
         finite = all(bool(torch.isfinite(parameter).all()) for parameter in trainer.model.parameters())
-        left_open = sum(not env.closed for env in deployer.deployed)
+        deadline = time.monotonic() + 20
+        while (left_open := sum(not env.closed for env in deployer.deployed)) and time.monotonic() < deadline:
+            time.sleep(0.02)  # the server ends an env once its session is closed
     print(json.dumps({"some": some, "every": every, "finite": finite, "left_open": left_open}))  # noqa: T201
 
 

@@ -37,7 +37,10 @@ async def main(orders: dict[str, Any]) -> dict[str, Any]:
     play = _served if orders.get("served") else _in_process
     wanted = [task for task in tasks for _ in range(orders["samples"])]
     episodes = await play(config, env, client, wanted, orders.get("cancel_after"))
-    await asyncio.sleep(0.2)  # what the ends of tasks began
+    for _ in range(400):  # what the ends of tasks began
+        if not live._live and not toolserver._servers:  # noqa: SLF001
+            break
+        await asyncio.sleep(0.05)
     return {
         "episodes": episodes,
         "open": len(live._live),  # noqa: SLF001

@@ -81,19 +81,25 @@ def test_a_dead_env_is_a_failure(tmp_path: Path) -> None:
 def test_what_a_cancelled_model_left_is_scored(tmp_path: Path) -> None:
     """As verifiers does it at the agent's timeout: it cancels the harness, and scores what there is."""
 
+    asked_again = asyncio.Event()
+
     async def slow(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Reply:
         if len(messages) == 1:
             calls = [("look", "{}"), ("look", "{"), ("fly", "{}")]
             named = [{"id": name, "function": {"name": name, "arguments": raw}} for name, raw in calls]
             return Reply({"role": "assistant", "content": "", "tool_calls": named})
+        asked_again.set()
         await asyncio.sleep(60)
         raise AssertionError("nobody waits so long")
 
     async def main() -> None:
         async with opened(tmp_path) as episode:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1):
-                    await episode.converse([{"role": "user", "content": "Well?"}], slow)
+            talking = asyncio.create_task(episode.converse([{"role": "user", "content": "Well?"}], slow))
+            async with asyncio.timeout(30):
+                await asked_again.wait()
+            talking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await talking
             result = await episode.finish("", truncated=True)
             assert (result.reward, result.failure, result.truncated) == (0.0, None, True)
             assert (result.tool_calls, result.invalid_calls, result.unknown_calls) == (1, 1, 1)
