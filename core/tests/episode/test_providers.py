@@ -87,6 +87,13 @@ class Cloud(SandboxProvider):
         return ()
 
 
+class Limitless(Cloud):
+    """Keeps no limit, and shuts nothing in."""
+
+    name = "limitless"
+    capabilities = Capabilities(isolation="none")
+
+
 class Hooks:
     """Offers it with and without options."""
 
@@ -95,6 +102,7 @@ class Hooks:
         return [
             SandboxInfo("cloud", "With options", "acme_cloud:Cloud", options="acme_cloud:Options"),
             SandboxInfo("bare", "Without options", "acme_cloud:Cloud"),
+            SandboxInfo("limitless", "Without limits", "acme_cloud:Limitless"),
         ]
 
 
@@ -105,7 +113,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     from types import ModuleType
 
     module = ModuleType("acme_cloud")
-    vars(module).update(Cloud=Cloud, Options=Options)
+    vars(module).update(Cloud=Cloud, Limitless=Limitless, Options=Options)
     monkeypatch.setitem(sys.modules, "acme_cloud", module)
     return Registry({"acme:acme": Hooks()})
 
@@ -362,13 +370,6 @@ def test_what_every_episode_will_be_refused_is_said_at_the_start(
         assert said[0].endswith("every episode of task 'two', and of those that ask for the same, will fail")
 
 
-class Limitless(Cloud):
-    """Keeps no limit."""
-
-    name = "limitless"
-    capabilities = Capabilities(isolation="vm")
-
-
 @pytest.mark.parametrize("refuses", [True, False])
 def test_of_a_chain_it_is_said_when_the_first_one_refuses(
     two_envs: Build, registry: Registry, refuses: bool, caplog: pytest.LogCaptureFixture
@@ -383,20 +384,32 @@ def test_of_a_chain_it_is_said_when_the_first_one_refuses(
     assert ["'limitless' cannot keep a limit of memory_mb" in text for text in caplog.messages] == [True] * refuses
 
 
+@pytest.mark.parametrize(
+    ("field", "isolation", "words"),
+    [
+        ({"cpu": 2, "sandbox_type": "bare"}, None, "cannot keep a limit of cpu (it keeps memory_mb)"),
+        ({"sandbox_type": "limitless"}, "container", "isolation 'none' here, less than 'container' that is asked for"),
+    ],
+)
 def test_it_is_said_of_a_provider_that_a_step_names(
-    bundle: Build, steps: Any, registry: Registry, caplog: pytest.LogCaptureFixture
+    bundle: Build,
+    steps: Any,
+    registry: Registry,
+    field: dict[str, Any],
+    isolation: Any,
+    words: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     bundle.env()
-    asked = {"type": "deploy_env", "env_id": "echo", "cpu": 2, "sandbox_type": "bare"}
-    bundle.task(asked, steps.ask, steps.reply, name="big")
+    bundle.task({"type": "deploy_env", "env_id": "echo", **field}, steps.ask, steps.reply, name="big")
 
     async def play() -> None:
-        async with Engine(bundle.load(), registry=registry, sandbox="cloud") as engine:
+        async with Engine(bundle.load(), registry=registry, sandbox="cloud", isolation=isolation) as engine:
             await engine.prepared()
 
     asyncio.run(play())
     (said,) = [text for text in caplog.messages if text.startswith("env 'echo': ")]
-    assert "cannot keep a limit of cpu (it keeps memory_mb)" in said
+    assert words in said
     assert "every episode of task 'big'" in said
 
 

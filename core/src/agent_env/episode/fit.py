@@ -6,20 +6,32 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from agent_env.episode.chain import ChainProvider
+from agent_env.plugin.sandbox import ISOLATIONS
 
 if TYPE_CHECKING:
     from agent_env.episode.deployer import EnvRequest
-    from agent_env.plugin.sandbox import SandboxProvider
+    from agent_env.plugin.sandbox import Isolation, SandboxProvider
 
 
-def misfit(provider: SandboxProvider, request: EnvRequest) -> str | None:
+def too_open(provider: SandboxProvider, isolation: Isolation | None) -> str | None:
+    """Why ``provider``, which has started, gives less than ``isolation``; `None` when it gives enough."""
+    offered = provider.capabilities.isolation
+    if isolation is None or ISOLATIONS.index(offered) >= ISOLATIONS.index(isolation):
+        return None
+    words = f"offers isolation {offered!r} here, less than {isolation!r} that is asked for"
+    return f"sandbox provider {provider.name!r} {words}"
+
+
+def misfit(provider: SandboxProvider, request: EnvRequest, isolation: Isolation | None = None) -> str | None:
     """What ``provider``, which has started, will refuse of ``request``; `None` when it looks well.
 
     A provider may still refuse more than its `Capabilities` tell, such as a size that its service does not sell.
     """
     if isinstance(provider, ChainProvider):
         # The next one takes over from one that is out of quota or out of reach, not from one that refuses.
-        return misfit(provider.usable[0], request)
+        return misfit(provider.usable[0], request, isolation)
+    if (why := too_open(provider, isolation)) is not None:
+        return why
     can = provider.capabilities
     asked = {name for name, value in asdict(request.resources).items() if value is not None}
     if lacking := sorted(asked - can.limits):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.bundle.steps.deploy import DeployEnv
 from agent_env.episode.chain import ChainProvider
-from agent_env.episode.fit import misfit
+from agent_env.episode.fit import misfit, too_open
 from agent_env.episode.machines import machine_image
 from agent_env.episode.providers import Providers
 from agent_env.episode.requests import LOCAL, env_request
 from agent_env.episode.sandboxed_env import SandboxedEnv
 from agent_env.episode.warm import LIFE_S, WarmPool
 from agent_env.errors import Problem, QuotaExceeded, SandboxError, SandboxUnsupported
-from agent_env.plugin.sandbox import ISOLATIONS, HostImage, SandboxSpec
+from agent_env.plugin.sandbox import HostImage, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -100,7 +100,7 @@ class SandboxDeployer:
         def look(prepared: asyncio.Task[None] | None = None) -> None:
             if prepared is not None and (prepared.cancelled() or prepared.exception() is not None):
                 return
-            why = misfit(self._providers.make(request.provider), request)
+            why = misfit(self._providers.make(request.provider), request, self._isolation)
             if why is not None and (request.env.name, why) not in self._foretold:
                 self._foretold.add((request.env.name, why))
                 words = "env %r: %s: every episode of task %r, and of those that ask for the same, will fail"
@@ -113,13 +113,8 @@ class SandboxDeployer:
 
     def _check_isolation(self, provider: SandboxProvider) -> None:
         """Refuse at the start what every episode would be refused."""
-        offered = provider.capabilities.isolation
-        if self._isolation is not None and ISOLATIONS.index(offered) < ISOLATIONS.index(self._isolation):
-            raise SandboxUnsupported(
-                f"sandbox provider {provider.name!r} offers isolation {offered!r} here, less than {self._isolation!r} "
-                "that is asked for; choose another provider or a lower level",
-                provider=provider.name,
-            )
+        if (why := too_open(provider, self._isolation)) is not None:
+            raise SandboxUnsupported(f"{why}; choose another provider or a lower level", provider=provider.name)
 
     async def prepared(self) -> None:
         """Wait for the images; the first that fails ends the wait."""
