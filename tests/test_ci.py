@@ -200,6 +200,43 @@ def test_tests_that_never_ran_have_not_passed(project: Project, trouble: str) ->
     assert project.trainers("--changed")[2] == ["test one", *EVERYTHING[2:]], "all of them once more"
 
 
+MAKE = """#!/bin/sh
+case "$*" in *--last-failed*) word=again ;; *) word= ;; esac
+case "$*" in test*) ;; *) exit 0 ;; esac
+echo "test $word" >> log
+[ -z "$word" ] || exit 0
+mkdir -p .pytest_cache/v/cache
+[ -z "$FAILED" ] || printf '{\\n  "%s": true\\n}' "$FAILED" > .pytest_cache/v/cache/lastfailed
+exit 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("failed", "runs"),
+    [("tests/test_it.py::test_it[x]", ["test ", "test again"]), ("tests/test_it.py", ["test "]), ("", ["test "])],
+)
+def test_all_passed_is_not_said_of_tests_that_never_ran(failed: str, runs: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    for path, text in {
+        "bin/make": MAKE,
+        "bin/bwrap": "",
+        ".ci/docker-up": "#!/bin/sh\n",
+        ".ci/trainers": "#!/bin/sh\n",
+    }.items():
+        (tmp_path / path).write_text(text)
+        (tmp_path / path).chmod(0o755)
+    earlier = tmp_path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text('{\n  "tests/test_it.py::test_of_an_earlier_run": true\n}')
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "FAILED": failed}
+    command = [str(tmp_path / ".ci" / "run")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (tmp_path / "log").read_text().splitlines() == runs
+    assert (done.returncode == 0) is ("all passed" in done.stdout) is (len(runs) == 2), done.stderr
+
+
 @pytest.mark.parametrize("changed", ["make_venv.sh", "constraints.txt"])
 def test_a_changed_recipe_builds_the_venv_again(project: Project, changed: str) -> None:
     project.trainers("one")
