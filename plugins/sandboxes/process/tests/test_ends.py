@@ -185,12 +185,12 @@ def test_it_ends_by_itself_unless_extended(
         async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
             image = env_folder()
             other = ProcessProvider(state_dir=state_dir, isolation=isolation)
-            longer = await provider.create(SandboxSpec(image=image, ttl_s=2.0))
+            longer = await provider.create(SandboxSpec(image=image, ttl_s=4.0))
             await longer.extend(100)
-            attached = await provider.create(SandboxSpec(image=image, ttl_s=2.0))
+            attached = await provider.create(SandboxSpec(image=image, ttl_s=4.0))
             await (await other.attach(attached.id)).extend(100)
             await other.close()
-            short = await provider.create(SandboxSpec(image=image, ttl_s=2.0))
+            short = await provider.create(SandboxSpec(image=image, ttl_s=4.0))
             await short.exited()
             while await short.status() != "gone":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

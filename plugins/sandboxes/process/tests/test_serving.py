@@ -138,8 +138,8 @@ def test_a_server_that_is_never_ready(
 
     async def play() -> None:
         async with ProcessProvider(state_dir=state_dir, isolation=isolation) as provider:
-            with pytest.raises(SandboxNotReady, match=f"not ready after 0.6 s.*{words}.*starting up"):
-                await provider.create(SandboxSpec(image=image, startup_timeout=0.6))
+            with pytest.raises(SandboxNotReady, match=f"not ready after 3 s.*{words}.*starting up"):
+                await provider.create(SandboxSpec(image=image, startup_timeout=3))
 
     asyncio.run(play())
 
@@ -150,7 +150,7 @@ def test_a_server_that_ignores_its_port_is_refused_in_words(env_folder: EnvFolde
     async def play() -> None:
         async with ProcessProvider(state_dir=state_dir, isolation="none") as provider:
             with pytest.raises(SandboxUnsupported, match=r"ignores MCP_PORT=.*AGENTENV_UDS"):
-                await provider.create(SandboxSpec(image=image, startup_timeout=0.6))
+                await provider.create(SandboxSpec(image=image, startup_timeout=3))
 
     asyncio.run(play())
 
