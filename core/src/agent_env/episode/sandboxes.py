@@ -96,11 +96,12 @@ class SandboxDeployer:
 
     def _foretell(self, request: EnvRequest, task: str, preparing: asyncio.Task[None]) -> None:
         """Say once for an env what every episode will be refused, as soon as the provider has started."""
+        provider = self._providers.make(request.provider)
 
         def look(prepared: asyncio.Task[None] | None = None) -> None:
             if prepared is not None and (prepared.cancelled() or prepared.exception() is not None):
                 return
-            why = misfit(self._providers.make(request.provider), request, self._isolation)
+            why = misfit(provider, request, self._isolation)
             if why is not None and (request.env.name, why) not in self._foretold:
                 self._foretold.add((request.env.name, why))
                 words = "env %r: %s: every episode of task %r, and of those that ask for the same, will fail"
