@@ -223,6 +223,47 @@ def test_cancelling_a_start_that_takes_long_leaves_nothing(way: str, world: Any,
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("way", ["running_server", "serve"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_cancelling_a_server_ends_it_in_order(
+    way: str, times: int, world: Any, monkeypatch: Any, until: Any, caplog: Any
+) -> None:
+    seen: list[str] = []
+    go_on = asyncio.Event()
+
+    async def close() -> None:
+        seen.append("closing")
+        await go_on.wait()
+        seen.append("closed")
+
+    monkeypatch.setattr(world.deployer, "close", close)
+
+    async def program() -> None:
+        app = build_app("", engine=world.engine)
+        if way == "serve":
+            await serve_app(app, port=0, started=seen.append)
+        async with running_server(app) as url:
+            seen.append(url)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        running = asyncio.create_task(program())
+        await until(lambda: seen)
+        running.cancel()
+        await until(lambda: seen[1:] == ["closing"])
+        if times == 2:
+            running.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert seen[1:] == ["closing", "closed"]
+        assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    asyncio.run(main())
+    assert "Traceback" not in caplog.text
+
+
 def test_a_unix_socket(world: Any, tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
 

@@ -154,11 +154,9 @@ async def serve(
                 logger.info("listening on %s", url)
                 if started is not None:
                     started(url)
-        except BaseException:
-            server.stop()
-            raise
+                await asyncio.shield(serving)
         finally:
-            await serving
+            await _ended(server, serving)
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
@@ -181,17 +179,7 @@ async def running_server(
         await _until_started(server, serving)
         yield url
     finally:
-        server.stop()
-        # The end must be reached even when we are cancelled: envs would be left running.
-        while not serving.done():
-            try:
-                await asyncio.shield(serving)
-            except asyncio.CancelledError:
-                server.force_exit = True
-                if serving.cancelled():
-                    break
-                await asyncio.wait([serving])
-                raise
+        await _ended(server, serving)
         _remove(uds)
 
 
@@ -280,6 +268,21 @@ async def _until_started(server: _Server, serving: asyncio.Task[None]) -> bool:
     if serving.done():
         await serving
     return server.started
+
+
+async def _ended(server: _Server, serving: asyncio.Task[None]) -> None:
+    """End it. That must be reached even when we are cancelled: envs would be left running."""
+    if not server.should_exit:
+        server.stop()
+    while not serving.done():
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.force_exit = True
+            if serving.cancelled():
+                break
+            await asyncio.wait([serving])
+            raise
 
 
 def _remove(uds: str | Path | None) -> None:
