@@ -127,7 +127,8 @@ def test_a_tool_that_does_not_come_back_cannot_keep_the_process(tmp_path: Path) 
     async def main() -> None:
         async with EnvClient(Endpoint("http://env", uds=path), name="hung") as client:
             call = asyncio.create_task(client.call_tool("slow", {"seconds": 3600}))
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
+            await client.call_tool("clock_name", {})  # when this one is answered, the one before it is under way
             process.send_signal(signal.SIGTERM)
             with pytest.raises(EnvError, match="env 'hung'"):
                 await call

@@ -197,7 +197,7 @@ def test_closing_lets_running_requests_end() -> None:
     async def talk(server: HttpServer, port: int) -> None:
         call = asyncio.create_task(exchange(port, b"GET /a?0.2 HTTP/1.1\r\nHost: x\r\n\r\n"))
         idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.sleep(0.05)
+        await exchange(port, GET % 1, eof=True)  # when this one is answered, the others are known
         await server.close(grace=5)
         answer = await call
         assert b"GET /a" in answer

@@ -240,8 +240,9 @@ def test_a_signal_ends_it_cleanly(spawn: Spawn, number: signal.Signals) -> None:
     assert stat.S_IMODE(uds.stat().st_mode) == 0o600
 
     async def game(client: EnvClient) -> None:
-        call = asyncio.create_task(client.call_tool("slow", {"seconds": 0.3}))
-        await asyncio.sleep(0.1)
+        call = asyncio.create_task(client.call_tool("slow", {"seconds": 0.5}))
+        await asyncio.sleep(0.05)
+        await client.call_tool("clock_name", {})  # when this one is answered, the one before it is under way
         os.kill(server.process.pid, number)
         assert (await call).text == "slept"  # what runs may end
 

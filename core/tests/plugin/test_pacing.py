@@ -56,17 +56,17 @@ def test_a_hold_is_for_everybody(tmp_path: Path) -> None:
 
 def test_a_hold_puts_off_turns_that_were_given_out_before_it(tmp_path: Path) -> None:
     async def go() -> tuple[float, list[float]]:
-        pace = Pace("x", rate=10.0, folder=tmp_path)
-        turns = asyncio.create_task(_turns(pace, 5))
+        pace = Pace("x", rate=2.0, folder=tmp_path)
+        turns = asyncio.create_task(_turns(pace, 4))
         await asyncio.sleep(0.05)  # the first is over; the others wait for times that they were given
         # As another process is told.
-        await Pace("x", rate=10.0, folder=tmp_path).hold(0.6)
+        await Pace("x", rate=2.0, folder=tmp_path).hold(0.6)
         return asyncio.get_running_loop().time() + 0.55, await turns
 
     until, taken = asyncio.run(go())
     late = [at for at in taken if at >= until]
-    assert len(late) >= 4
-    assert late[-1] - late[0] >= 3 / 10.0 - 0.01, "behind the hold they keep their distance"
+    assert len(late) >= 3
+    assert late[-1] - late[0] >= 2 / 2.0 - 0.01, "behind the hold they keep their distance"
 
 
 def test_a_hold_can_be_asked_for(tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ async def go():
 asyncio.run(go())
 """
 
-    async def take() -> bool:
+    async def take(seconds: float) -> bool:
         try:
-            async with asyncio.timeout(0.3), Pace("x", rate=None, concurrency=1, folder=tmp_path).slot():
+            async with asyncio.timeout(seconds), Pace("x", rate=None, concurrency=1, folder=tmp_path).slot():
                 return True
         except TimeoutError:
             return False
@@ -185,10 +185,10 @@ asyncio.run(go())
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        taken_while_held = asyncio.run(take())
+        taken_while_held = asyncio.run(take(0.3))
         process.kill()
     assert not taken_while_held
-    assert asyncio.run(take())
+    assert asyncio.run(take(30))
 
 
 def test_a_cancelled_wait_takes_no_slot(tmp_path: Path) -> None:
