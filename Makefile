@@ -35,6 +35,7 @@ bench: $(filter .uv/%,$(UV))  ## benchmarks: ratios against peers of the same ru
 	$(RUN) python bench/install.py
 	$(RUN) python bench/episodes.py
 	$(RUN) python bench/wire.py
+	$(RUN) python bench/resets.py
 
 pins: $(filter .uv/%,$(UV))  ## take the newest versions and write them into pyproject.toml
 	$(UV) run --quiet --no-project python bench/pins.py $(UV)

@@ -69,15 +69,27 @@ def plain_run(folder: Path, image: str) -> Callable[[], Awaitable[None]]:
     return once
 
 
+async def floor_of_docker(runs: int) -> float:
+    """Milliseconds of `plain_run`, the median."""
+    async with DockerProvider() as provider:
+        await provider.prepare(ENV, progress=print)
+        with tempfile.TemporaryDirectory(prefix="ae-") as name:
+            return float((await measure_plain(Path(name), runs))["p50_ms"])
+
+
+async def measure_plain(folder: Path, runs: int) -> dict[str, Any]:
+    await asyncio.to_thread(folder.chmod, 0o777)
+    image = tag_of(read(ENV.path, ENV.dockerfile, provider="docker"))
+    return await measure("docker run + ready + docker rm -f", plain_run(folder, image), runs, None)
+
+
 async def starts(runs: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     async with DockerProvider() as provider:
         await provider.prepare(ENV, progress=print)
         with tempfile.TemporaryDirectory(prefix="ae-") as name:
             folder = Path(name)
-            await asyncio.to_thread(folder.chmod, 0o777)
-            image = tag_of(read(ENV.path, ENV.dockerfile, provider="docker"))
-            rows.append(await measure("docker run + ready + docker rm -f", plain_run(folder, image), runs, None))
+            rows.append(await measure_plain(folder, runs))
             floor = float(rows[0]["p50_ms"])
 
             async def cold() -> None:
