@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,6 +149,34 @@ def test_an_old_env_is_replaced(echo: Build, provider: Any, monkeypatch: pytest.
             assert (await play(engine)).failure is None
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("most", "life"), [(None, 900.0), (7200.0 + 100, 100.0), (7200.0 + 10, None), (60.0, None)])
+def test_an_env_is_not_asked_to_live_longer_than_its_provider_lets_it(
+    echo: Build, steps: Any, provider: Any, most: float | None, life: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    echo.task(steps.deploy, steps.ask, steps.reply, name="again")
+    provider.capabilities = replace(provider.capabilities, max_ttl_s=most)
+    asked: list[float] = []
+    create = provider.create
+
+    async def remembered(spec: SandboxSpec, *, timeout: float = 300.0) -> Sandbox:
+        asked.append(spec.ttl_s)
+        box: Sandbox = await create(spec, timeout=timeout)
+        return box
+
+    provider.create = remembered
+
+    async def run() -> None:
+        async with Engine(echo.load(), sandbox=provider, warm=2) as engine:
+            if life is not None:
+                await ready(engine, 2)
+            await engine.prepared()
+
+    asyncio.run(run())
+    assert asked == ([] if life is None else [7200.0 + life] * 2)
+    told = [text for text in caplog.messages if "is not kept warm" in text]
+    assert len(told) == (1 if life is None else 0), "once for all tasks that ask for the same"
 
 
 def test_ready_envs_of_another_kind_give_way_when_the_quota_is_used_up(

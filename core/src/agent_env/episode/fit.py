@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -43,3 +44,10 @@ def misfit(provider: SandboxProvider, request: EnvRequest, isolation: Isolation 
             f"{can.max_ttl_s:g} s are the most"
         )
     return None
+
+
+def spare_life(provider: SandboxProvider, request: EnvRequest) -> float:
+    """Seconds that a sandbox may live beyond what ``request`` asks for, on every provider that may make it."""
+    makers = provider.providers if isinstance(provider, ChainProvider) else (provider,)
+    longest = [one.capabilities.max_ttl_s for one in makers]
+    return min((most - request.ttl_s for most in longest if most is not None), default=math.inf)

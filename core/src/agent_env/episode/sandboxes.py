@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_env.bundle.steps.deploy import DeployEnv
 from agent_env.episode.chain import ChainProvider
-from agent_env.episode.fit import misfit, too_open
+from agent_env.episode.fit import misfit, spare_life, too_open
 from agent_env.episode.machines import machine_image
 from agent_env.episode.providers import Providers
 from agent_env.episode.requests import LOCAL, env_request
 from agent_env.episode.sandboxed_env import SandboxedEnv
-from agent_env.episode.warm import LIFE_S, WarmPool
+from agent_env.episode.warm import WarmPool
 from agent_env.errors import Problem, QuotaExceeded, SandboxError, SandboxUnsupported
 from agent_env.plugin.sandbox import HostImage, SandboxSpec
 
@@ -59,7 +59,7 @@ class SandboxDeployer:
         self._awaited = 0  # how many wait for all preparations, and are told of their errors
         self._foretold: set[tuple[str, str]] = set()
         self._failed_at: dict[tuple[str | None, str], float] = {}
-        self._pool = WarmPool(warm, self._create_warm)
+        self._pool = WarmPool(warm, self._create)
 
     @property
     def isolation(self) -> Isolation:
@@ -91,7 +91,8 @@ class SandboxDeployer:
                     preparing = self._prepare(_wanted(step, template), env)
                     if isinstance(step, DeployEnv) and _is_plain(step, template):
                         request = env_request(step, env, episode_id="warm")
-                        self._pool.keep(_kind(request), request)
+                        spare = spare_life(self._providers.make(request.provider), request)
+                        self._pool.keep(_kind(request), request, spare)
                         self._foretell(request, template.name, preparing)
 
     def _foretell(self, request: EnvRequest, task: str, preparing: asyncio.Task[None]) -> None:
@@ -153,7 +154,7 @@ class SandboxDeployer:
                     raise
         return await work()
 
-    async def _create(self, request: EnvRequest, *, longer: float = 0.0) -> SandboxedEnv:
+    async def _create(self, request: EnvRequest, longer: float = 0.0) -> SandboxedEnv:
         key = (request.provider, request.env.name)
         failed_at = self._failed_at.get(key)
         if failed_at is not None and time.monotonic() - failed_at > RETRY_PREPARE_S:
@@ -182,9 +183,6 @@ class SandboxDeployer:
             await asyncio.shield(asyncio.ensure_future(env.close()))
             raise
         return env
-
-    async def _create_warm(self, request: EnvRequest) -> SandboxedEnv:
-        return await self._create(request, longer=LIFE_S)
 
     def _prepare(self, provider: str | None, env: EnvSpec) -> asyncio.Task[None]:
         """The one preparation of an env's image for a provider."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from agent_env.episode.deployer import EnvRequest
     from agent_env.episode.sandboxed_env import SandboxedEnv
 
-    Create = Callable[[EnvRequest], Coroutine[Any, Any, SandboxedEnv]]
+    Create = Callable[[EnvRequest, float], Coroutine[Any, Any, SandboxedEnv]]
 
 log = logging.getLogger("agent_env.episode")
 
 LIFE_S = 900.0
 """Age at which an env that nobody took is replaced; envs are created to live this much longer than asked for."""
+
+LEAST_LIFE_S = 30.0
+"""An env that may not wait even so long is not worth its create."""
 
 AT_ONCE = 4
 FIRST_REST_S = 1.0
@@ -38,6 +42,7 @@ class _Shelf:
     """The ready envs of one kind, oldest first."""
 
     request: EnvRequest
+    life_s: float
     ready: deque[tuple[float, SandboxedEnv]] = field(default_factory=deque[tuple[float, "SandboxedEnv"]])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     filling: set[asyncio.Task[SandboxedEnv]] = field(default_factory=set["asyncio.Task[SandboxedEnv]"])
@@ -50,7 +55,7 @@ class WarmPool:
 
     Args:
         size: ready envs of each kind.
-        create: makes an env; the pool closes what nobody took.
+        create: makes an env that lives so many seconds longer than asked for; the pool closes what nobody took.
     """
 
     def __init__(self, size: int, create: Create) -> None:
@@ -58,14 +63,27 @@ class WarmPool:
             raise UsageError(f"warm must be 0 or more ready envs, not {size}")
         self._size = size
         self._create = create
+        self._known: set[object] = set()
         self._shelves: dict[object, _Shelf] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def keep(self, key: object, request: EnvRequest) -> None:
-        """Keep envs of this kind ready from now on."""
-        if self._size and key not in self._shelves and not self._closed:
-            shelf = self._shelves[key] = _Shelf(request)
+    def keep(self, key: object, request: EnvRequest, spare_s: float = math.inf) -> None:
+        """Keep envs of this kind ready from now on.
+
+        Args:
+            key: what makes envs interchangeable.
+            request: for one of them.
+            spare_s: seconds that it may live beyond what it asks for.
+        """
+        if self._size and key not in self._known and not self._closed:
+            self._known.add(key)
+            life_s = min(LIFE_S, spare_s)
+            if life_s < min(LEAST_LIFE_S, LIFE_S):
+                words = "env %r is not kept warm: beyond its ttl_seconds of %.0f it may live %.0f s here; ask for less"
+                log.warning(words, request.env.name, request.ttl_s, max(0.0, life_s))
+                return
+            shelf = self._shelves[key] = _Shelf(request, life_s)
             loop = asyncio.get_running_loop()
             shelf.keeper = loop.create_task(self._fill(shelf), name=f"keep {request.env.name} warm")
 
@@ -75,7 +93,7 @@ class WarmPool:
         while shelf is not None and shelf.ready:
             made_at, env = shelf.ready.popleft()
             shelf.changed.set()
-            if time.monotonic() - made_at < LIFE_S and await _runs(env):
+            if time.monotonic() - made_at < shelf.life_s and await _runs(env):
                 return env
             self._discard(env)
         return None
@@ -129,7 +147,7 @@ class WarmPool:
         rest = 0.0
         while True:
             shelf.changed.clear()
-            while shelf.ready and time.monotonic() - shelf.ready[0][0] >= LIFE_S:
+            while shelf.ready and time.monotonic() - shelf.ready[0][0] >= shelf.life_s:
                 self._discard(shelf.ready.popleft()[1])
             missing = self._size - len(shelf.ready)
             if missing > 0 and (pause := shelf.rests_until - time.monotonic()) > 0:
@@ -140,14 +158,14 @@ class WarmPool:
                 if rest:
                     await asyncio.sleep(rest)
                 continue
-            until_old = shelf.ready[0][0] + LIFE_S - time.monotonic()
+            until_old = shelf.ready[0][0] + shelf.life_s - time.monotonic()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, until_old)):
                     await shelf.changed.wait()
 
     async def _add(self, shelf: _Shelf, count: int, rest: float) -> float:
         """Create ``count`` envs side by side; returns how long to rest, longer after each failure."""
-        tasks = [asyncio.create_task(self._create(shelf.request)) for _ in range(count)]
+        tasks = [asyncio.create_task(self._create(shelf.request, shelf.life_s)) for _ in range(count)]
         shelf.filling = set(tasks)
         try:
             await asyncio.wait(tasks)
