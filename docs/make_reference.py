@@ -54,7 +54,7 @@ PAGES = (
         tuple(
             f"agent_env.plugin.sandboxing.{name}"
             for name in (
-                "lease", "leased", "reaping", "creates", "pacing", "patience", "once", "codebox", "scratch", "tasks",
+                "lease", "leased", "reaping", "creates", "pacing", "patience", "once", "codebox", "scratch", "private", "tasks",
                 "sdks", "options",
             )
         ),
