@@ -54,8 +54,8 @@ PAGES = (
         tuple(
             f"agent_env.plugin.sandboxing.{name}"
             for name in (
-                "lease", "leased", "reaping", "creates", "pacing", "patience", "once", "codebox", "scratch", "private", "tasks",
-                "sdks", "options",
+                "lease", "leased", "reaping", "creates", "pacing", "patience", "once", "codebox", "scratch", "private",
+                "tasks", "sdks", "options",
             )
         ),
     ),
