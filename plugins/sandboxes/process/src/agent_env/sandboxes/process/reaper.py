@@ -17,17 +17,35 @@ _FRESH_S = 60.0
 _CELL_S = 5.0
 
 
-def groups(root: Path) -> list[Path]:
-    """The folders of all server runs."""
+# Several reapers may be at work, and a run may remove its own folder meanwhile: what is gone is no error anywhere here.
+
+
+def _folders(path: Path) -> list[Path]:
+    """The folders in a folder, sorted; links do not count."""
     try:
-        return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+        with os.scandir(path) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
 
 
+def groups(root: Path) -> list[Path]:
+    """The folders of all server runs."""
+    return _folders(root)
+
+
 def _metas(group: Path) -> list[Path]:
     """Records of a run's sandboxes, forked ones before the warm interpreters that hold them."""
-    return [*sorted(group.glob("*/kids/*/meta.json")), *sorted(group.glob("*/meta.json"))]
+    boxes = _folders(group)
+    kids = [kid for box in boxes for kid in _folders(box / "kids")]
+    return [path for folder in (*kids, *boxes) if (path := folder / "meta.json").is_file()]
+
+
+def _is_old(group: Path, now: float) -> bool:
+    try:
+        return now - group.stat().st_mtime > _FRESH_S
+    except OSError:
+        return False
 
 
 def records(root: Path) -> list[dict[str, Any]]:
@@ -105,7 +123,7 @@ def reap(root: Path, older_than_s: float | None = None) -> list[str]:
     for group in groups(root):
         owner = read_json(str(group / "owner.json"))
         if owner is None:
-            if now - group.stat().st_mtime > _FRESH_S:
+            if _is_old(group, now):
                 remove_tree(str(group))
             continue
         alive = lease.alive(owner)
@@ -122,6 +140,6 @@ def reap(root: Path, older_than_s: float | None = None) -> list[str]:
                     ended.append(str(meta["id"]))
             elif "expires_at" in meta:
                 left = True
-        if not left and (alive is False or now - group.stat().st_mtime > _FRESH_S):
+        if not left and (alive is False or _is_old(group, now)):
             _remove_group(group)
     return ended
